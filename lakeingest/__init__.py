@@ -31,7 +31,7 @@ else:
     # Hidden from type checkers: they would take every name for one of ours, misspelled ones too.
     def __getattr__(name: str) -> object:
         """`Pipeline` and `Fleet`, imported when they are first asked for: to check a file must not need pyspark.
-        `__version__`, read from the installed package's metadata then; "unknown" where only its files are there.
+        `__version__` (see `version.installed`).
 
         Raises:
             SetupError: pyspark is not installed, or older than lakeingest can use.
@@ -44,12 +44,9 @@ else:
 
             return Fleet
         if name == "__version__":
-            from importlib import metadata
+            from lakeingest import version
 
-            try:
-                return metadata.version(__name__)
-            except metadata.PackageNotFoundError:
-                return "unknown"
+            return version.installed()
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

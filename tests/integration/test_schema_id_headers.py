@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from support.pipelines.schema_world import SchemaWorld
 from support.records import Record
 from support.records.registered import json_schema, maybe, record, register
+from support.servers import spark_versions
 from support.servers.guid_registry import GuidRegistry, guid_registry
 
 from lakeingest.config import Registry as Config
@@ -96,7 +97,7 @@ def test_a_topic_goes_over_to_headers(world: SchemaWorld, guids: tuple[str, Guid
     assert Counter(world.columns("_schema_id")) == {(one,): 6, (two,): 4}
 
 
-@pytest.mark.parametrize("format", ["protobuf", "json_schema"])
+@pytest.mark.parametrize("format", [pytest.param("protobuf", marks=spark_versions.protobuf), "json_schema"])
 def test_other_formats(world: SchemaWorld, guids: tuple[str, GuidRegistry], format: str) -> None:
     """The indexes of a Protobuf message lie in the header too; JSON has nothing before it. So it is with a key."""
     subject = f"{world.name}-value"

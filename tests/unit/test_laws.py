@@ -32,7 +32,7 @@ LAYERS = (
     {"config"},
     {"schema", "local", "record"},
     {"extend"},
-    {"errors"},
+    {"errors", "version"},
 )
 """A package imports those below it, and none of its own layer. `lakeingest` is `__init__`, the public API."""
 

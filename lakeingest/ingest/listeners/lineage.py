@@ -16,10 +16,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakeingest import version
 from lakeingest.errors import LakeingestError
 from lakeingest.ingest.events import Committed, Ended, Event, Started
 
@@ -84,7 +84,7 @@ class Lineage:
         from openlineage.client import OpenLineageClient
         from openlineage.client.event_v2 import set_producer
 
-        set_producer(f"urn:lakeingest:{metadata.version('lakeingest')}")
+        set_producer(f"urn:lakeingest:{version.installed()}")
         self._client = OpenLineageClient()
         self._waiting: queue.Queue[RunEvent | None] = queue.Queue(_MOST_WAITING)
         self._sends = threading.Thread(target=self._send, name="openlineage", daemon=True)
@@ -125,7 +125,7 @@ class Lineage:
         from openlineage.client.facet_v2 import error_message_run, job_type_job, processing_engine_run
 
         engine = processing_engine_run.ProcessingEngineRunFacet(
-            version=metadata.version("lakeingest"), name="lakeingest", openlineageAdapterVersion=None
+            version=version.installed(), name="lakeingest", openlineageAdapterVersion=None
         )
         run: dict[str, Any] = {"processing_engine": engine}
         if failure is not None:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -474,6 +475,16 @@ def test_wrong_settings_are_warned_of(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT", json.dumps({"type": "no_such_transport"}))
     with pytest.warns(UserWarning, match="OpenLineage's settings are wrong, the run goes on without it"):
         assert lineage.listener() is None
+
+
+def test_lineage_of_files_that_nobody_installed(monkeypatch: pytest.MonkeyPatch, sent: Path) -> None:
+    """Its version is not known, which is no reason to go on without lineage."""
+
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    assert {event["producer"] for event in lineage_of(sent, STARTED, Ended())} == {"urn:lakeingest:unknown"}
 
 
 class Broken:
