@@ -52,7 +52,7 @@ test-unit: venv ## The tests that need neither servers nor Spark (a minute)
 test-properties: venv ## What must hold for any input, searched at random with 50 times the examples (10 minutes)
 	LAKEINGEST_TEST_EXAMPLES=50 $(BIN)/pytest tests/unit tests/spark -m "hypothesis and not faults" $(TWO)
 
-test-faults: venv ## The whole matrix of faults, printed as a table (an hour and more)
+test-faults: venv ## The whole matrix of faults, printed as a table (two to three hours)
 	$(BIN)/pytest -m "faults" $(TWO)
 
 test-cluster: venv ## Over a Spark cluster of a master and two workers: flights, weather, executors and a worker killed
@@ -70,7 +70,7 @@ PIPELINES := tests/integration $(foreach file,distribution registry stack testin
 ON_SPARK = PYTHONPATH=$(CURDIR) $$(PYTHONPATH=tests $(BIN)/python -m support.servers.spark_versions spark-$(1) dev) \
   -m pytest --jars tests/matrix/spark-$(1)-jars.txt -m "not faults and not pinned" tests/spark tests/matrix/test_demo.py $(TWO)
 
-test-matrix: venv ## What Spark computes on Spark 4.1 and 4.0, whole pipelines on 4.0, sessions of the user's own, the refusal of 3.5 (an hour)
+test-matrix: venv ## What Spark computes on Spark 4.1 and 4.0, whole pipelines on 4.0, sessions of the user's own, the refusal of 3.5 (40 minutes)
 	$(BIN)/pytest tests/matrix -m matrix --ignore tests/matrix/test_demo.py
 	$(BIN)/pytest tests/matrix/test_demo.py -m matrix
 	$(call ON_SPARK,4.1)
