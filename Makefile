@@ -55,7 +55,7 @@ test-properties: venv ## What must hold for any input, searched at random with 5
 test-faults: venv ## The whole matrix of faults, printed as a table (two to three hours)
 	$(BIN)/pytest -m "faults" $(TWO)
 
-test-cluster: venv ## Over a Spark cluster of a master and two workers: flights, weather, executors and a worker killed
+test-cluster: venv ## Over a Spark cluster of a master and two workers: flights, weather, executors and a worker killed (8 minutes)
 	$(BIN)/pytest tests/cluster -m cluster
 
 test-connect: venv ## The tests of whole pipelines once more, over a Spark Connect server
