@@ -79,7 +79,7 @@ test-matrix: venv ## What Spark computes on Spark 4.1 and 4.0, whole pipelines o
 test-alerts: venv ## A Prometheus scrapes runs with real faults until each alert fires, and an Alertmanager tells of it (3 minutes)
 	$(BIN)/pytest tests/integration/test_alerts_fire.py tests/integration/test_dashboard_types.py -m alerts
 
-test-notebooks: venv ## The notebooks, each in a kernel of its own (3 minutes)
+test-notebooks: venv ## The notebooks, each in a kernel of its own (10 minutes)
 	$(BIN)/pytest tests/integration/test_notebook.py -m "notebooks"
 
 notebooks: venv ## Run the notebooks, and write what they show into them (5 minutes)

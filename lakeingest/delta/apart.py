@@ -64,7 +64,9 @@ def unfinished(spark: SparkSession, place: str) -> bool:
     Raises:
         StorageUnreachable, UnsafeStore: the object store fails or refuses.
     """
-    if _files(spark, f"{place}/_delta_log") is None or below(spark, place, _DATA_FILE) is not None:
+    if _files(spark, f"{place}/_delta_log") is None or not _files(spark, place):
+        return False
+    if below(spark, place, _DATA_FILE) is not None:
         return False
     with storage_failures(place):
         return spark.read.parquet(f"{place}/part-*.parquet").isEmpty()

@@ -230,7 +230,9 @@ def test_a_place_is_free_before_a_table_is_made_there(spark: SparkSession, tmp_p
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "a.txt").touch()
     (tmp_path / "link").symlink_to(tmp_path / "around" / "it" / "table" / "within")
-    spark.sql(f"CREATE TABLE delta.`{tmp_path}/out/{location.EXPORTS}` (run STRING) USING DELTA")
+    for folder in ("out", "log"):
+        spark.sql(f"CREATE TABLE delta.`{tmp_path}/{folder}/{location.EXPORTS}` (run STRING) USING DELTA")
+    (tmp_path / "log" / "_delta_log").mkdir()
     for place, said in {
         "around": "something lies there: a Delta table",
         "around/it": "something lies there: a Delta table",
@@ -239,6 +241,7 @@ def test_a_place_is_free_before_a_table_is_made_there(spark: SparkSession, tmp_p
         "link": "would lie within the table .*/around/it/table, whose VACUUM would delete it",
         "out/of/it": "would lie within the exports in .*/out",
         "out": "something lies there: a Delta table",
+        "log": "something lies there: a Delta table",
         f"out/{location.EXPORTS}/x": "would lie within the table",
     }.items():
         before = sorted(tmp_path.rglob("*"))
