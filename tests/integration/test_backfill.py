@@ -159,12 +159,12 @@ def test_restored_while_a_backfill_runs(late: World, monkeypatch: pytest.MonkeyP
         back = once(lambda: late.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {before}"))
         late.ingestion(retry={"wait": "1 minute"}).backfill(max_records=12, on_event=back)
     else:
-        after, append = version(late), commit.write
+        after, write = version(late), commit.write
         late.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {before}")
 
         def restored(*given: Any, **more: Any) -> Any:
             late.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {after}")
-            return append(*given, **more)
+            return write(*given, **more)
 
         with monkeypatch.context() as patched:
             patched.setattr(commit, "write", restored)
@@ -185,7 +185,7 @@ def test_restored_to_before_a_gap(world: World, monkeypatch: pytest.MonkeyPatch,
     world.run()
     before = version(world)
     world.produce(*mixed_records(10))
-    topics, append = Broker.topics, commit.write
+    topics, write = Broker.topics, commit.write
 
     def begins_later(broker: Broker) -> Topics:
         return replace(topics(broker), first={(world.name, 0): 16})
@@ -195,11 +195,11 @@ def test_restored_to_before_a_gap(world: World, monkeypatch: pytest.MonkeyPatch,
         world.ingestion().run(until_caught_up=True, accept_gap=True)
 
     def restored(*given: Any, **more: Any) -> Any:
-        patched.setattr(commit, "write", append)
+        patched.setattr(commit, "write", write)
         world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {before}")
         if run != "later":
             world.run(trigger={"max_records": 6})
-        return append(*given, **more)
+        return write(*given, **more)
 
     with monkeypatch.context() as patched:
         patched.setattr(commit, "write", restored)

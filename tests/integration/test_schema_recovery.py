@@ -35,11 +35,11 @@ from lakeingest.delta import commit
 from lakeingest.config import file
 from lakeingest.pipeline import Pipeline
 
-append, moment = commit.write, sys.argv[2]
+write, moment = commit.write, sys.argv[2]
 
 def killed(*given, **more):
     if moment == "committed":
-        append(*given, **more)
+        write(*given, **more)
     os.killpg(0, signal.SIGKILL)
 
 commit.write = killed

@@ -57,14 +57,11 @@ class OldJob:
 
 
 def places(rows: DataFrame, refused: DataFrame, topic: str) -> list[Place]:
-    """Where each row of an adopted table, and of its quarantine, came from: by the old job's names or by ours.
-
-    Without the rows that a RESTORE has withdrawn.
-    """
+    """Where each row of an adopted table, and of its quarantine, came from: by the old job's names or by ours."""
     old = "src.topic" if "src" in rows.columns else f"'{topic}'"
     names = f"coalesce(_topic, {old})", "coalesce(_partition, part)", "coalesce(_offset, off)"
-    refused = refused.where("NOT moved.replay <=> -1")
-    taken = rows.selectExpr(*names).collect() + refused.select("_topic", "_partition", "_offset").collect()
+    unmoved = refused.where("moved IS NULL")
+    taken = rows.selectExpr(*names).collect() + unmoved.select("_topic", "_partition", "_offset").collect()
     return sorted((t, p, o) for t, p, o in taken)
 
 
