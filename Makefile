@@ -7,7 +7,7 @@ TWO    := --numprocesses 2 --dist loadfile --no-loadscope-reorder --max-worker-r
 
 .PHONY: help venv demo demo-schemas bench test test-long test-unit test-properties test-faults test-cluster test-connect test-readers test-matrix test-alerts test-notebooks notebooks test-report test-infra soak docs docs-outputs stack-up stack-down dist clean
 
-help: ## Say what can be made
+help: ## Say what can be made; CONTRIBUTING.md says how long it takes
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*## /	/" | expand -t 14
 
 venv: $(VENV)/.installed ## The Python environment in .venv, exactly as pinned in constraints.txt
@@ -34,7 +34,7 @@ demo: $(DEMO) ## Bring up Kafka, S3 and a registry, and ingest real flights
 demo-schemas: $(DEMO) ## The same with weather as Avro, whose schema changes twice on the way
 	@$(BIN)/lakeingest demo --schemas
 
-test: venv ## Format, lint, types, and the tests that are not slow; stops at the first that fails (12 minutes)
+test: venv ## Format, lint, types, and the tests that are not slow; stops at the first that fails
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -43,26 +43,26 @@ test: venv ## Format, lint, types, and the tests that are not slow; stops at the
 # All but what has a target of its own.
 NO_MATRIX := not faults and not soak and not cluster and not readers and not matrix and not notebooks and not report \
   and not alerts and not infra
-test-long: venv ## The slow tests; CI runs them behind `make test` (a quarter of an hour)
+test-long: venv ## The slow tests; CI runs them behind `make test`
 	$(BIN)/pytest -m "slow and $(NO_MATRIX)" $(TWO)
 
-test-unit: venv ## The tests that need neither servers nor Spark (a minute)
+test-unit: venv ## The tests that need neither servers nor Spark
 	$(BIN)/pytest tests/unit $(TWO)
 
-test-properties: venv ## What must hold for any input, searched at random with 50 times the examples (10 minutes)
+test-properties: venv ## What must hold for any input, searched at random with 50 times the examples
 	LAKEINGEST_TEST_EXAMPLES=50 $(BIN)/pytest tests/unit tests/spark -m "hypothesis and not faults" $(TWO)
 
-test-faults: venv ## The whole matrix of faults, printed as a table (two to three hours)
+test-faults: venv ## The whole matrix of faults, printed as a table
 	$(BIN)/pytest -m "faults" $(TWO)
 
-test-cluster: venv ## Over a Spark cluster of a master and two workers: flights, weather, executors and a worker killed (8 minutes)
+test-cluster: venv ## Over a Spark cluster of a master and two workers: flights, weather, executors and a worker killed
 	$(BIN)/pytest tests/cluster -m cluster
 
 test-connect: venv ## The tests of whole pipelines once more, over a Spark Connect server
 	$(BIN)/pytest tests/integration/test_connect.py -m cluster
 	$(BIN)/pytest tests/integration --connect -m "not faults and not classic and not cluster" $(TWO)
 
-test-readers: venv ## Which readers read the tables: delta-rs, polars, DuckDB, chdb, daft, and Trino where there is Java 24 (5 minutes)
+test-readers: venv ## Which readers read the tables: delta-rs, polars, DuckDB, chdb, daft, and Trino where there is Java 24
 	$(BIN)/pytest tests/readers -m readers
 
 # Whole pipelines on the oldest version, which differs most; in the files that are left out there is no Spark.
@@ -70,28 +70,28 @@ PIPELINES := tests/integration $(foreach file,distribution registry stack testin
 ON_SPARK = PYTHONPATH=$(CURDIR) $$(PYTHONPATH=tests $(BIN)/python -m support.servers.spark_versions spark-$(1) dev) \
   -m pytest --jars tests/matrix/spark-$(1)-jars.txt -m "not faults and not pinned" tests/spark tests/matrix/test_demo.py $(TWO)
 
-test-matrix: venv ## What Spark computes on Spark 4.1 and 4.0, whole pipelines on 4.0, sessions of the user's own, the refusal of 3.5 (40 minutes)
+test-matrix: venv ## What Spark computes on Spark 4.1 and 4.0, whole pipelines on 4.0, sessions of the user's own, the refusal of 3.5
 	$(BIN)/pytest tests/matrix -m matrix --ignore tests/matrix/test_demo.py
 	$(BIN)/pytest tests/matrix/test_demo.py -m matrix
 	$(call ON_SPARK,4.1)
 	$(call ON_SPARK,4.0) $(PIPELINES)
 
-test-alerts: venv ## A Prometheus scrapes runs with real faults until each alert fires, and an Alertmanager tells of it (3 minutes)
+test-alerts: venv ## A Prometheus scrapes runs with real faults until each alert fires, and an Alertmanager tells of it
 	$(BIN)/pytest tests/integration/test_alerts_fire.py tests/integration/test_dashboard_types.py -m alerts
 
-test-notebooks: venv ## The notebooks, each in a kernel of its own (10 minutes)
+test-notebooks: venv ## The notebooks, each in a kernel of its own
 	$(BIN)/pytest tests/integration/test_notebook.py -m "notebooks"
 
-notebooks: venv ## Run the notebooks, and write what they show into them (5 minutes)
+notebooks: venv ## Run the notebooks, and write what they show into them
 	$(BIN)/python notebooks/outputs.py
 
-test-report: venv ## The page of `lakeingest report` in a headless browser: every size, dark and light, axe-core, print (2 minutes)
+test-report: venv ## The page of `lakeingest report` in a headless browser: every size, dark and light, axe-core, print
 	$(BIN)/pytest tests/integration/test_report_page.py -m "report"
 
-test-infra: venv ## infra/ by the CDK, cfn-lint, checkov, schemas and linters; Airflow and Dagster load their examples (10 minutes)
+test-infra: venv ## infra/ by the CDK, cfn-lint, checkov, schemas and linters; Airflow and Dagster load their examples
 	$(BIN)/pytest tests/infra -m infra
 
-bench: venv ## lakeingest beside hand-written jobs, into benchmarks/RESULTS.md (an hour)
+bench: venv ## lakeingest beside hand-written jobs, into benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/ingest.py --json benchmarks/results.json --markdown benchmarks/RESULTS.md
 
 soak: venv ## Faults and kills at random: make soak MINUTES=10 KILLS=50 SEED=1
@@ -101,7 +101,7 @@ docs: venv ## The documentation as pages, in build/site; a broken link or a miss
 	@$(BIN)/python docs/reference.py build/docs
 	@NO_COLOR=1 $(BIN)/zensical build --strict
 
-docs-outputs: venv ## Run the commands that the pages show, and write what they print into the pages (20 minutes)
+docs-outputs: venv ## Run the commands that the pages show, and write what they print into the pages
 	$(BIN)/python docs/outputs.py
 
 stack-up: venv ## Start the embedded stack

@@ -15,6 +15,7 @@ from lakeingest.delta.receipt import Receipt
 from lakeingest.delta.table import Table
 from lakeingest.errors import Fenced, LakeingestError
 from lakeingest.record import replan_reason
+from lakeingest.spark import frames
 from lakeingest.spark.failures import spark_failures, translate
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def write(
         "mergeSchema": str(evolve).lower(),
     }
     try:
-        mode(table, frame, options)
+        mode(table, frames.for_new_columns(frame) if evolve else frame, options)
     except spark_failures() as failed:
         if other := replan_reason(failed):
             raise other from failed

@@ -14,7 +14,7 @@ from uuid import uuid4
 from lakeingest.delta.history import TableHistory
 from lakeingest.errors import TableChanged
 from lakeingest.schema import ddl
-from lakeingest.spark import types
+from lakeingest.spark import frames, types
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ def widen(
     ]
     mark = f"lakeingest: {', '.join(wider)} by rewriting the table ({uuid4()})"
     options = {"overwriteSchema": "true", "optimizeWrite": "true", "compression": compression, "userMetadata": mark}
-    writer = rows.select(*cast).write.format("delta").mode("overwrite").options(**options)
+    widened_rows = frames.for_new_columns(rows.select(*cast))
+    writer = widened_rows.write.format("delta").mode("overwrite").options(**options)
     with storage_failures(table.identifier):
         table.save(writer.partitionBy(*(p.name for p in partitions)))
     _check_unchanged(history, newest_version, mark, rows.schema)

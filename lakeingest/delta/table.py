@@ -12,7 +12,7 @@ from lakeingest.config import location
 from lakeingest.delta import apart, coordinates
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.schema import ddl
-from lakeingest.spark import types
+from lakeingest.spark import frames, types
 from lakeingest.spark.failures import check_managed, spark_failures, storage_failures, translate
 
 if TYPE_CHECKING:
@@ -198,10 +198,15 @@ class Table:
 
     def _merge(self, rows: DataFrame, same: Sequence[str], then: str) -> None:
         matched = " AND ".join(f"q.{name} = r.{name}" for name in same)
-        # What is in braces, spark.sql() fills in.
+        # In braces is the name of a frame.
         table = self.sql.replace("{", "{{").replace("}", "}}")
         merge = f"MERGE INTO {table} AS q USING {{rows}} AS r ON {matched} {then}"
-        self._though_others_write(lambda: self.spark.sql(merge, rows=rows).collect())
+
+        def merge_rows() -> None:
+            with frames.sql(self.spark, merge, {"rows": rows}) as result:
+                result.collect()
+
+        self._though_others_write(merge_rows)
 
     def _though_others_write(self, change: Callable[[], object]) -> None:
         """Try a change again as long as another pipeline, another run, or a compaction commits meanwhile."""

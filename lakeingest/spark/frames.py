@@ -1,13 +1,18 @@
-"""Frames that are read several times, and computed once where the platform can hold them."""
+"""What of frames differs by platform: whether it holds them, names them in statements, and how it types text."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
+from lakeingest.schema import ddl
+from lakeingest.spark import types
 from lakeingest.spark.platforms import capabilities
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def keep(frame: DataFrame) -> DataFrame:
@@ -19,3 +24,43 @@ def release(frame: DataFrame) -> None:
     """Let go what `keep` holds."""
     if capabilities.of(frame.sparkSession).keeps_frames:
         frame.unpersist()
+
+
+@contextmanager
+def sql(session: SparkSession, statement: str, frames: Mapping[str, DataFrame]) -> Iterator[DataFrame]:
+    """What a statement gives that has names of frames in braces; compute it within the block.
+
+    Over Spark Connect the frames are views. As parts of the statement protobuf's library would parse them, and it takes
+    no more than a hundred messages within each other: a frame of some 40 steps has more.
+    """
+    if not capabilities.of(session).connect:
+        yield session.sql(statement, None, **frames)
+        return
+    views = {name: f"frame_{uuid4().hex}" for name in frames}
+    try:
+        for name, frame in frames.items():
+            frame.createOrReplaceTempView(views[name])
+        yield session.sql(statement.format(**views))
+    finally:
+        for view in views.values():
+            session.catalog.dropTempView(view)
+
+
+def for_new_columns(frame: DataFrame) -> DataFrame:
+    """The frame, with types that a table's new columns can have.
+
+    Over Spark Connect every STRING of a cast or a function names its collation since Spark 4.2, and Delta logs the type
+    as "string collate UTF8_BINARY", which delta-rs cannot read. A type that is sent as text has none.
+    """
+    from pyspark.sql import functions as F
+
+    if not capabilities.of(frame.sparkSession).connect:
+        return frame
+    return frame.select(
+        *(
+            F.col(ddl.quoted(field.name))
+            .cast(types.sql_type(field.dataType))
+            .alias(field.name, metadata=field.metadata)
+            for field in frame.schema
+        )
+    )

@@ -50,7 +50,7 @@ def launch(conf: SparkConf, log: Path) -> SparkSession:
     if before not in (None, signal.default_int_handler) and _interruptible():
         # Spark takes Ctrl-C for itself, also from whoever has taken it already.
         signal.signal(signal.SIGINT, before)
-    _take_over(log)
+    _log_to(log)
     return SparkSession.builder.config(conf=conf).getOrCreate()
 
 
@@ -79,13 +79,24 @@ def _interruptible() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _take_over(log: Path) -> None:
+def hide_values() -> None:
+    """Let pyspark's own loggers tell no failure of an expression: they log its message, which has a record's value."""
+    for logger in _query_loggers():
+        logger.addFilter(_has_no_value)
+
+
+def _log_to(log: Path) -> None:
     """Let pyspark write to the log what it tells of a failed query: kilobytes of JSON, on the terminal by itself."""
+    for logger in _query_loggers():
+        logger.handlers.clear()
+        logger.addHandler(logging.FileHandler(log, delay=True))
+
+
+def _query_loggers() -> list[logging.Logger]:
     from pyspark.logger import PySparkLogger
 
-    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
-        logger = PySparkLogger.getLogger(name)
-        logger.handlers.clear()
-        handler = logging.FileHandler(log, delay=True)
-        handler.addFilter(lambda record: not _OF_A_VALUE.search(str(vars(record))))
-        logger.addHandler(handler)
+    return [PySparkLogger.getLogger(name) for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger")]
+
+
+def _has_no_value(record: logging.LogRecord) -> bool:
+    return not _OF_A_VALUE.search(str(vars(record)))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from lakeingest.config import Storage
 from lakeingest.errors import SetupError
-from lakeingest.spark import jvm, s3a
+from lakeingest.spark import jvm, launch, s3a
 from lakeingest.spark.platforms import capabilities, connect, local
 from lakeingest.spark.settings import AVRO_LIMITS, CHEAPER, FOR_LOGS, HIDDEN
 
@@ -52,6 +52,7 @@ def attach(storage: Storage, name: str, paths: Sequence[str] = (), names: Sequen
         session = capabilities.of(active).in_utc()
         s3a.check_file_system(session, paths, stacklevel=2)
         _offer_functions(session, jvm.FUNCTIONS)
+    launch.hide_values()
     _hide(session)
     s3a.let_in(session, storage, paths)
     can = capabilities.of(session)

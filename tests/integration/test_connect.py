@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +26,29 @@ SUITE = {
     "name": "few",
     "expectations": [{"type": "expect_column_values_to_be_between", "kwargs": {"column": "n", "max_value": 7}}],
 }
+FRAMES = """
+import sys
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from lakeingest.spark import frames
+from lakeingest.spark.platforms import connect
+
+session = connect.session()
+names = T.StructType([T.StructField("a-b", T.StringType()), T.StructField("c", T.IntegerType())])
+typed = session.range(1).select(F.lit("x").cast(T.StringType()).alias("text"), F.lit(None).cast(names).alias("x.y"))
+frames.for_new_columns(typed).write.format("delta").save(sys.argv[1])
+deep = session.range(3)
+for number in range(60):
+    deep = deep.selectExpr("*", f"id AS id_{number}")
+with frames.sql(session, "SELECT count(*) AS rows, '{{}}' AS braces FROM {rows}", {"rows": deep}) as result:
+    print(result.collect())
+print(session.catalog.listTables())
+"""
+WAITING = """
+from lakeingest.spark.platforms import connect
+print(connect.session().range(2).count(), flush=True)
+input()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +142,36 @@ def test_the_shorter_choice(stack: Addresses, spark: SparkSession, named: str, t
         assert process.wait(120) == 0, process.out + process.err
     assert not spark.read.format("delta").load(world.path()).schema["n"].nullable
     world.checked()
+
+
+@pytest.mark.cluster
+def test_types_and_statements_of_a_client(server: str, tmp_path: Path) -> None:
+    """Spark 4.2's client names a collation with each type of text, which delta-rs cannot read; and protobuf's library
+    takes no plan of more than a hundred messages within each other.
+    """
+    table, env = tmp_path / "table", {**os.environ, "SPARK_REMOTE": server}
+    words = [sys.executable, "-c", FRAMES, table]
+    ended = subprocess.run(words, timeout=120, check=False, capture_output=True, text=True, env=env)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines() == ["[Row(rows=3, braces='{}')]", "[]"]
+    actions = [json.loads(line) for line in (table / "_delta_log" / f"{0:020}.json").read_text().splitlines()]
+    schema = json.loads(next(each["metaData"] for each in actions if "metaData" in each)["schemaString"])
+    assert [field["name"] for field in schema["fields"]] == ["text", "x.y"]
+    assert schema["fields"][0]["type"] == "string"
+    assert [(each["name"], each["type"]) for each in schema["fields"][1]["type"]["fields"]] == [
+        ("a-b", "string"),
+        ("c", "integer"),
+    ]
+
+
+@pytest.mark.cluster
+def test_a_client_ends_though_its_server_has_ended(tmp_path: Path) -> None:
+    """It tried to clean up there for ten minutes."""
+    words = [sys.executable, "-c", WAITING]
+    with connect.server(tmp_path) as address:
+        env = {**os.environ, "SPARK_REMOTE": address}
+        client = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        assert client.stdout is not None
+        assert client.stdout.readline() == "2\n"
+    client.communicate("end\n", timeout=60)
+    assert client.returncode == 0

@@ -78,7 +78,7 @@ def test_a_table_with_both_forms(stack: Addresses, spark: SparkSession, named: s
     versions = [commit.version for commit in world.commit_log().commits]
     report = world.checked()
     # The one that was cut off in form 1, and the one in form 2: their receipts' successors have their sums.
-    assert (report.commits, report.summed) == (len(versions), 2)
+    assert (report.commits, report.summed) == (len(versions), 2 if world.asks_files else 0)
     world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {versions[2]}")
     assert world.run().consumed == 7
     world.checked()
@@ -99,9 +99,10 @@ def test_rows_that_others_changed_where_offsets_have_holes(stack: Addresses, spa
     before = [(named, 0, row["_offset"]) for row in world.rows()]
     # Each run was a process of its own: it has read what the files of the one before it say.
     assert second.receipt.before == BatchSums(1, sums.of(before[:5]), Sums())
-    assert newest.receipt.before == BatchSums(2, sums.of(before[5:8]), sums.of([(named, 0, 9)]))
+    refused = sums.of([(named, 0, 9)]) if world.asks_files else None
+    assert newest.receipt.before == BatchSums(2, sums.of(before[5:8]), refused)
     report = world.checked()
-    assert (report.summed, report.altered) == (2, ())
+    assert (report.summed, report.altered) == (2 if refused else 1, ())
     start = world.spark.sql(f"DESCRIBE HISTORY delta.`{world.path()}`").first()["version"]  # type: ignore[index]
     for change in ("_offset = 5 WHERE _offset = 3", "_offset = 3 WHERE _offset = 2"):
         world.sql(f"UPDATE {{table}} SET {change}")

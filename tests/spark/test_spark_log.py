@@ -18,6 +18,7 @@ from lakeingest.spark import jvm, launch
 conf = SparkConf().setMaster("local[1]").set("spark.ui.enabled", "false")
 conf.set("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={jvm.LOGGING.as_uri()}")
 spark = launch.launch(conf, Path(sys.argv[1]))
+launch.hide_values()
 secret = spark.createDataFrame([("hu" + "sh",)], "m STRING")
 for fails in (F.col("m").cast("int"), F.udf(lambda m: int(m), "INT")("m"), F.col("nobody")):
     try:

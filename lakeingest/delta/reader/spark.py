@@ -17,6 +17,7 @@ from lakeingest.delta.maintenance.optimize import TableFiles
 from lakeingest.delta.reader.contract import Condition, View
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC
 from lakeingest.schema import ddl
+from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -105,13 +106,14 @@ def query(spark: SparkSession, text: str, views: Mapping[str, View], **parameter
     """See `contract.Query`. Tables of Arrow's are small ones."""
     import pyarrow as pa
 
-    frames = {
+    by_name = {
         name: F.broadcast(spark.createDataFrame(view)) if isinstance(view, pa.Table) else view
         for name, view in views.items()
     }
     # Spark 4.1 binds no parameter within WITH.
     statement = _PARAMETER.sub(lambda name: _literal(parameters[name[1]]), _VALUE.sub(_LAST_VALUE, text))
-    rows: list[dict[str, Any]] = spark.sql(statement, None, **frames).toArrow().to_pylist()
+    with frames.sql(spark, statement, by_name) as result:
+        rows: list[dict[str, Any]] = result.toArrow().to_pylist()
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ def session() -> SparkSession | None:
     try:
         # pyspark itself tries again for minutes.
         socket.create_connection((url.hostname or "", url.port or _PORT), _WAIT_S).close()
-        return SparkSession.builder.remote(remote).getOrCreate()
+        session = SparkSession.builder.remote(remote).getOrCreate()
     except (OSError, PySparkException) as failed:
         raise SetupError(
             f"the Spark Connect server {remote}, which $SPARK_REMOTE names, cannot be reached: {failed}",
@@ -42,3 +43,7 @@ def session() -> SparkSession | None:
         raise SetupError(
             f"a client of Spark Connect needs more packages: {missing}", cure="pip install 'lakeingest[connect]'"
         ) from missing
+    # Else Spark 4.2's client asks the server to clean up at the end of the process: where that one is gone, for ten
+    # minutes.
+    atexit.register(session.client.close)
+    return session

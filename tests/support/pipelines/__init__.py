@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from lakeingest.ingest.evolution import Evolution
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline, Report
 from lakeingest.schema.ledger import SchemaLedger
+from lakeingest.spark import session
 from lakeingest.testing.manifest import Manifest
 
 T = TypeVar("T")
@@ -129,6 +131,11 @@ class World:
         }
         return DeltaTable(self.path().replace("s3a://", "s3://"), storage_options=options)
 
+    @property
+    def asks_files(self) -> bool:
+        """Whether the files of tables are asked where Spark need not be; not over Spark Connect."""
+        return not session.is_elsewhere(os.environ)
+
     def path(self, of: str = "") -> str:
         return f"{self.values()['table']['path']}{of}"
 
@@ -159,7 +166,14 @@ class World:
         assert min(report.missing, report.duplicated, report.gaps, report.table, report.quarantine) >= 0, report
         held = topic_manifest(self.stack, *(topics or self.topics))
         assert_exactly_once(self.spark, ingestion, {**held, **self.produced})
+        if not self.asks_files and ingestion.config.table.path:
+            self.check_types()
         return report
+
+    def check_types(self) -> None:
+        """No reader but Spark knows a STRING with a collation, which Spark Connect's client gives each one."""
+        log = self.spark.read.text(f"{self.path()}/_delta_log/*.json")
+        assert not log.where("value LIKE '%string collate%'").collect()
 
 
 def forget_receipts(spark: SparkSession, stack: Addresses, path: str) -> None:
