@@ -118,7 +118,7 @@ class ObjectWriter:
         """Write rows into a folder of the place."""
         columns, folders = self._columns, self._folders
         folder_columns = {name: f"{_FOLDER}{at}" for at, name in enumerate(folders)}
-        rows = rows.withColumns({column: _folder(name) for name, column in folder_columns.items()})
+        rows = rows.select("*", *(_folder(name).alias(column) for name, column in folder_columns.items()))
         # Else each task would write an object into each folder.
         rows = rows.hint("rebalance", *map(F.col, folder_columns.values()))
         order = [*folder_columns.values(), *(ddl.quoted(name) for name in COORDINATES if name not in folders)]
