@@ -274,7 +274,7 @@ def test_nowhere(world: SchemaWorld, format_: str, tmp_path: Path, lakeingest: C
     for place in (folder, tmp_path / "lineage", tmp_path / "heard.log"):
         search.files(place) if place.is_dir() else search.look("local file", place.name, place.read_text())
     print(*(f"{count:5,}  {place}" for place, count in sorted(search.places.items())), sep="\n")
-    assert not failed
+    assert not failed, [ended.err for _, ended in failed]
     assert not search.found
     assert len(search.places) > 20
     _left(world, format_)

@@ -143,7 +143,7 @@ class ObjectWriter:
             case "parquet":
                 options["compression"] = self._codec
                 rows = _each(rows, columns, into, maps.last_of_each)
-        writer = rows.write.format(kind).options(**options).mode("errorifexists")
+        writer = rows.write.format(kind).options(**options).mode("error")
         writer.partitionBy(*folders).save(f"{self.root}/{folder}")
 
     @contextmanager
