@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from lakeingest.schema import ddl
@@ -26,21 +25,28 @@ def release(frame: DataFrame) -> None:
         frame.unpersist()
 
 
-@contextmanager
-def sql(session: SparkSession, statement: str, frames: Mapping[str, DataFrame]) -> Iterator[DataFrame]:
-    """What a statement gives that has names of frames in braces; compute it within the block.
+def _collect(frame: DataFrame) -> Any:
+    return frame.collect()
+
+
+def computed(
+    session: SparkSession,
+    statement: str,
+    frames: Mapping[str, DataFrame],
+    compute: Callable[[DataFrame], Any] = _collect,
+) -> Any:
+    """What a statement gives that has names of frames in braces.
 
     Over Spark Connect the frames are views. As parts of the statement protobuf's library would parse them, and it takes
     no more than a hundred messages within each other: a frame of some 40 steps has more.
     """
     if not capabilities.of(session).connect:
-        yield session.sql(statement, None, **frames)
-        return
+        return compute(session.sql(statement, None, **frames))
     views = {name: f"frame_{uuid4().hex}" for name in frames}
     try:
         for name, frame in frames.items():
             frame.createOrReplaceTempView(views[name])
-        yield session.sql(statement.format(**views))
+        return compute(session.sql(statement.format(**views)))
     finally:
         for view in views.values():
             session.catalog.dropTempView(view)

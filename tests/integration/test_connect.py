@@ -40,8 +40,7 @@ frames.for_new_columns(typed).write.format("delta").save(sys.argv[1])
 deep = session.range(3)
 for number in range(60):
     deep = deep.selectExpr("*", f"id AS id_{number}")
-with frames.sql(session, "SELECT count(*) AS rows, '{{}}' AS braces FROM {rows}", {"rows": deep}) as result:
-    print(result.collect())
+print(frames.computed(session, "SELECT count(*) AS rows, '{{}}' AS braces FROM {rows}", {"rows": deep}))
 print(session.catalog.listTables())
 """
 WAITING = """
@@ -90,6 +89,9 @@ def test_every_command_over_connect(
     command("gate", "history")
     command("schema", "history")
     command("compact")
+    for options in (["--format=jsonl"], ["--format=csv", "--partition-by=n"]):
+        to = f"s3a://lake/{named}_{options[0][9:]}"
+        assert json.loads(command("export", f"--to={to}", "--output=json", *options))["rows"] > 0
     assert "conserved" in command("audit")
     world.checked()
 

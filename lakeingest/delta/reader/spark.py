@@ -112,8 +112,7 @@ def query(spark: SparkSession, text: str, views: Mapping[str, View], **parameter
     }
     # Spark 4.1 binds no parameter within WITH.
     statement = _PARAMETER.sub(lambda name: _literal(parameters[name[1]]), _VALUE.sub(_LAST_VALUE, text))
-    with frames.sql(spark, statement, by_name) as result:
-        rows: list[dict[str, Any]] = result.toArrow().to_pylist()
+    rows: list[dict[str, Any]] = frames.computed(spark, statement, by_name, lambda result: result.toArrow().to_pylist())
     return rows
 
 
