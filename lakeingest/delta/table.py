@@ -201,7 +201,7 @@ class Table:
         # In braces is the name of a frame.
         table = self.sql.replace("{", "{{").replace("}", "}}")
         merge = f"MERGE INTO {table} AS q USING {{rows}} AS r ON {matched} {then}"
-        self._though_others_write(lambda: frames.computed(self.spark, merge, {"rows": rows}))
+        self._though_others_write(lambda: frames.computed(self.spark, merge, {"rows": rows}, lambda run: run.collect()))
 
     def _though_others_write(self, change: Callable[[], object]) -> None:
         """Try a change again as long as another pipeline, another run, or a compaction commits meanwhile."""

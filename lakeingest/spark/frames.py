@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from lakeingest.schema import ddl
@@ -12,6 +12,8 @@ from lakeingest.spark.platforms import capabilities
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Result = TypeVar("Result")
 
 
 def keep(frame: DataFrame) -> DataFrame:
@@ -25,17 +27,10 @@ def release(frame: DataFrame) -> None:
         frame.unpersist()
 
 
-def _collect(frame: DataFrame) -> Any:
-    return frame.collect()
-
-
 def computed(
-    session: SparkSession,
-    statement: str,
-    frames: Mapping[str, DataFrame],
-    compute: Callable[[DataFrame], Any] = _collect,
-) -> Any:
-    """What a statement gives that has names of frames in braces.
+    session: SparkSession, statement: str, frames: Mapping[str, DataFrame], compute: Callable[[DataFrame], Result]
+) -> Result:
+    """What `compute` makes of the result of a statement, which has names of frames in braces.
 
     Over Spark Connect the frames are views. As parts of the statement protobuf's library would parse them, and it takes
     no more than a hundred messages within each other: a frame of some 40 steps has more.
@@ -65,7 +60,7 @@ def for_new_columns(frame: DataFrame) -> DataFrame:
     return frame.select(
         *(
             F.col(ddl.quoted(field.name))
-            .cast(types.sql_type(field.dataType))
+            .cast(types.sql_type(field.dataType, comments=True))
             .alias(field.name, metadata=field.metadata)
             for field in frame.schema
         )

@@ -129,22 +129,26 @@ def not_null_fields(table_schema: StructType, path: str = "") -> Iterator[tuple[
             yield from not_null_fields(field.dataType, f"{name}.")
 
 
-def sql_type(kind: DataType, *, not_null: bool = False) -> str:
-    """A type as SQL takes it, with any names within it, and whether NOT NULL of its fields is said."""
+def sql_type(kind: DataType, *, not_null: bool = False, comments: bool = False) -> str:
+    """A type as SQL takes it, with any names within it, and with its fields' NOT NULL and comments where asked for."""
+    options = {"not_null": not_null, "comments": comments}
     if isinstance(kind, T.StructType):
-        return f"STRUCT<{', '.join(sql_column(field, ': ', not_null=not_null) for field in kind)}>"
+        return f"STRUCT<{', '.join(sql_column(field, ': ', **options) for field in kind)}>"
     if isinstance(kind, T.ArrayType):
-        return f"ARRAY<{sql_type(kind.elementType, not_null=not_null)}>"
+        return f"ARRAY<{sql_type(kind.elementType, **options)}>"
     if isinstance(kind, T.MapType):
-        key, value = (sql_type(part, not_null=not_null) for part in (kind.keyType, kind.valueType))
+        key, value = (sql_type(part, **options) for part in (kind.keyType, kind.valueType))
         return f"MAP<{key}, {value}>"
     return kind.simpleString()
 
 
-def sql_column(field: T.StructField, between: str = " ", *, not_null: bool = True) -> str:
+def sql_column(field: T.StructField, between: str = " ", *, not_null: bool = True, comments: bool = False) -> str:
     """A column, or a field of a struct, as SQL takes it."""
+    kind = sql_type(field.dataType, not_null=not_null, comments=comments)
     constraint = " NOT NULL" if not_null and not field.nullable else ""
-    return f"{ddl.quoted(field.name)}{between}{sql_type(field.dataType, not_null=not_null)}{constraint}"
+    comment = field.metadata.get("comment") if comments else None
+    described = f" COMMENT {ddl.text(comment)}" if comment else ""
+    return f"{ddl.quoted(field.name)}{between}{kind}{constraint}{described}"
 
 
 def widened(table_schema: StructType, target_schema: StructType, *, adds: bool = False) -> StructType:

@@ -34,13 +34,14 @@ from lakeingest.spark import frames
 from lakeingest.spark.platforms import connect
 
 session = connect.session()
-names = T.StructType([T.StructField("a-b", T.StringType()), T.StructField("c", T.IntegerType())])
+names = T.StructType().add("a-b", T.StringType(), metadata={"comment": "it's"}).add("c", T.IntegerType())
 typed = session.range(1).select(F.lit("x").cast(T.StringType()).alias("text"), F.lit(None).cast(names).alias("x.y"))
 frames.for_new_columns(typed).write.format("delta").save(sys.argv[1])
 deep = session.range(3)
 for number in range(60):
     deep = deep.selectExpr("*", f"id AS id_{number}")
-print(frames.computed(session, "SELECT count(*) AS rows, '{{}}' AS braces FROM {rows}", {"rows": deep}))
+statement = "SELECT count(*) AS rows, '{{}}' AS braces FROM {rows}"
+print(frames.computed(session, statement, {"rows": deep}, lambda result: result.collect()))
 print(session.catalog.listTables())
 """
 WAITING = """
@@ -89,9 +90,9 @@ def test_every_command_over_connect(
     command("gate", "history")
     command("schema", "history")
     command("compact")
-    for options in (["--format=jsonl"], ["--format=csv", "--partition-by=n"]):
-        to = f"s3a://lake/{named}_{options[0][9:]}"
-        assert json.loads(command("export", f"--to={to}", "--output=json", *options))["rows"] > 0
+    for kind, *more in (("jsonl",), ("csv", "--partition-by=n")):
+        to = f"--to=s3a://lake/{named}_{kind}"
+        assert json.loads(command("export", to, f"--format={kind}", "--output=json", *more))["rows"] > 0
     assert "conserved" in command("audit")
     world.checked()
 
@@ -160,9 +161,9 @@ def test_types_and_statements_of_a_client(server: str, tmp_path: Path) -> None:
     schema = json.loads(next(each["metaData"] for each in actions if "metaData" in each)["schemaString"])
     assert [field["name"] for field in schema["fields"]] == ["text", "x.y"]
     assert schema["fields"][0]["type"] == "string"
-    assert [(each["name"], each["type"]) for each in schema["fields"][1]["type"]["fields"]] == [
-        ("a-b", "string"),
-        ("c", "integer"),
+    assert [(each["name"], each["type"], each["metadata"]) for each in schema["fields"][1]["type"]["fields"]] == [
+        ("a-b", "string", {"comment": "it's"}),
+        ("c", "integer", {}),
     ]
 
 
