@@ -52,7 +52,7 @@ test-unit: venv ## The tests that need neither servers nor Spark
 test-properties: venv ## What must hold for any input, searched at random with 50 times the examples
 	LAKEINGEST_TEST_EXAMPLES=50 $(BIN)/pytest tests/unit tests/spark -m "hypothesis and not faults" $(TWO)
 
-test-faults: venv ## The whole matrix of faults, printed as a table
+test-faults: venv ## The whole matrix of faults, printed as a table, and other long matrices
 	$(BIN)/pytest -m "faults" $(TWO)
 
 test-cluster: venv ## Over a Spark cluster of a master and two workers: flights, weather, executors and a worker killed

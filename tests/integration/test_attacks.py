@@ -139,6 +139,7 @@ def test_restored_while_a_commit_is_on_its_way(proxied: World, s3: S3Proxy, step
     world.checked()
 
 
+@pytest.mark.faults
 def test_replayed_between_a_restore_and_a_run(world: World, tmp_path: Path) -> None:
     """A replay leaves to the run what that is to read again, by today's rules; quarantine's rows are withdrawn."""
     world.produce(*clean_records(20))
@@ -156,6 +157,7 @@ def test_replayed_between_a_restore_and_a_run(world: World, tmp_path: Path) -> N
     }
 
 
+@pytest.mark.faults
 def test_restored_while_a_replay_is_on_its_way(proxied: World, s3: S3Proxy, tmp_path: Path) -> None:
     """What it committed over the RESTORE is taken back: the run reads it again, and the table has it once."""
     world, other = proxied, World(proxied.stack, proxied.spark, proxied.name)

@@ -275,7 +275,7 @@ TOPICS: dict[str, Topic] = {
         "n INT, text STRING", [Record(v, partition=n % 3) for n, v in enumerate([*clean_records(6), b"{"])]
     ),
 }
-IN_CI = 4
+IN_CI = 2
 
 
 def run_of(world: SchemaWorld, seen: int) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def declare(table: CompletenessTable, *starts: datetime, sequence: int = 1) -> N
     table.declare(dict.fromkeys(starts, 7), sequence=sequence, version=1, now=NOW)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_all_that_is_said_at_once_is_there_once(spark: SparkSession, tmp_path: Path) -> None:
     """Two runs of one pipeline that say the same, and another pipeline, to a table that none of them has made; while
     one takes back what it said.
