@@ -47,7 +47,7 @@ def file_of(world: World, folder: Path, **changes: Any) -> Path:
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_job_by_hand(world: World, lakeingest: Command, tmp_path: Path) -> None:
     """Its table has coordinates under other names: a run is refused, it is adopted, and the job that was not stopped
     is noticed.

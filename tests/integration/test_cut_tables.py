@@ -156,7 +156,7 @@ def compared(topic: CutTopic, way: str, format: str) -> None:
     assert topic.pipeline(way).audit().conserved
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_topic_taken_in_four_ways(world: World, tmp_path: Path) -> None:
     """What a removed field had was in _rescued or in its column, as the batches were cut."""
     topic = CutTopic(world, tmp_path, "avro", "BACKWARD")

@@ -156,7 +156,7 @@ def test_asked_to_stop(worlds: list[World], tmp_path: Path) -> None:
         world.checked()
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_table_for_each_topic(worlds: list[World], lakeingest: Command, tmp_path: Path) -> None:
     """One that comes while the run goes is taken up; one that is deleted ends alone, and is told."""
     new, gone, kept = worlds

@@ -59,7 +59,7 @@ def said(*words: object, environment: dict[str, str]) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_the_answers_are_those_of_spark(
     world: World, file: Path, tmp_path: Path, stack: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -143,15 +143,8 @@ def restored_aside(world: World, version: int = 0) -> None:
     world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}", world.path("_quarantine"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "how",
-    [
-        restored_aside,
-        pytest.param(made_anew, marks=pytest.mark.faults),
-        pytest.param(lambda world: restored_aside(world, 1), marks=pytest.mark.faults),
-    ],
-)
+@pytest.mark.faults
+@pytest.mark.parametrize("how", [restored_aside, made_anew, lambda world: restored_aside(world, 1)])
 def test_what_quarantine_lost_is_read_again(world: World, how: Callable[[World], None]) -> None:
     """A RESTORE of quarantine was never made good: runs said nothing, and the audit said missing for ever."""
     for _ in range(2):
