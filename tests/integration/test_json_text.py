@@ -85,11 +85,7 @@ each of three records, how a record is written, and what its column has."""
 
 
 @pytest.mark.parametrize(
-    "mode",
-    [
-        "BACKWARD",
-        *(pytest.param(mode, marks=[pytest.mark.slow, pytest.mark.faults]) for mode in ("NONE", "FORWARD", "FULL")),
-    ],
+    "mode", ["BACKWARD", *(pytest.param(mode, marks=pytest.mark.faults) for mode in ("NONE", "FORWARD", "FULL"))]
 )
 @pytest.mark.parametrize(
     "format",
