@@ -47,6 +47,8 @@ OWN = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     **{f"spark.delta.logStore.{scheme}.impl": jvm.LOG_STORE for scheme in location.S3},
     **{f"spark.hadoop.fs.{scheme}.impl": S3A for scheme in location.S3},
+    # The default of Hadoop 3.5, "analytics", fails where an answer of S3 ends in the middle; this one reads it again.
+    "spark.hadoop.fs.s3a.input.stream.type": "classic",
     **{jvm.catalog(format): functions for format, functions in jvm.FUNCTIONS.items()},
     "spark.databricks.delta.snapshotPartitions": "2",
     # What it would say is in the log too, and without a rename one costs s3a two dozen requests.
