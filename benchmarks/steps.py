@@ -22,12 +22,12 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from embedded import embedded  # noqa: E402
 from meter import spent  # noqa: E402
-from pyspark.sql import DataFrame, Observation  # noqa: E402
+from pyspark.sql import DataFrame  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
 from ways import Bench  # noqa: E402
 
 from lakeingest.delta.commit_log import CommitLog  # noqa: E402
-from lakeingest.ingest.batch_plan import observed  # noqa: E402
+from lakeingest.ingest.decided import decide  # noqa: E402
 from lakeingest.ingest.microbatch import MicroBatchExecution  # noqa: E402
 
 _WARM = 2
@@ -41,7 +41,6 @@ def steps(bench: Bench) -> dict[str, Callable[[], None]]:
     kafka = execution.reader.frame(offsets.next_ranges(topics.first, topics.last, bench.records))
     execution.discover_schemas(kafka, 1)
     batch = execution.plan(strict=False)
-    decided = batch.decide(kafka)
     parsed = kafka
     for stage in batch.decoded.parsed:
         parsed = parsed.withColumns(stage)
@@ -52,7 +51,7 @@ def steps(bench: Bench) -> dict[str, Callable[[], None]]:
     by_hand = by_hand.withColumn("day", F.to_date("order.ts")).select(*coordinates, "order.*", "day")
 
     def accepted() -> DataFrame:
-        return batch.accepted(observed(decided, Observation(), *batch.metrics, *batch.refused_bitmaps))
+        return decide(batch, kafka).accepted
 
     stages = [name for stage in batch.decoded.parsed for name in stage]
     return {

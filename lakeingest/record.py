@@ -28,6 +28,10 @@ RAW_KEY = "_raw_key"
 RAW_VALUE = "_raw_value"
 RAW_HEADERS = "_raw_headers"
 """The headers as they came, where a step masks some in `HEADERS`."""
+RAW_SEQUENCE, RAW_REFUSED_AT = "_raw_sequence", "_raw_refused_at"
+"""The batch's number (BIGINT) and time (TIMESTAMP), on each refused record: as literals they would let Spark
+compile its code for each batch.
+"""
 RAW_BYTES = "_raw_bytes"
 """Key and value as bytes, on their way: a table has decoded columns in their place, quarantine keeps them."""
 

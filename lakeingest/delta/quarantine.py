@@ -32,6 +32,8 @@ from lakeingest.record import (
     PARTITION,
     RAW_HEADERS,
     RAW_KEY,
+    RAW_REFUSED_AT,
+    RAW_SEQUENCE,
     RAW_VALUE,
     TIMESTAMP,
     TOPIC,
@@ -113,7 +115,7 @@ def rows(refused: DataFrame, refusals: Sequence[Refusal], pipeline: str, sequenc
     """
     from pyspark.sql import functions as F
 
-    why = refused.withColumn("_why", _why(refusals))
+    columns, why = refused.columns, refused.withColumn("_why", _why(refusals))
     return why.select(
         TOPIC,
         PARTITION,
@@ -121,13 +123,13 @@ def rows(refused: DataFrame, refusals: Sequence[Refusal], pipeline: str, sequenc
         TIMESTAMP,
         F.col(RAW_KEY).alias("key"),
         F.col(RAW_VALUE).alias("value"),
-        F.col(RAW_HEADERS if RAW_HEADERS in refused.columns else HEADERS).alias("headers"),
+        F.col(RAW_HEADERS if RAW_HEADERS in columns else HEADERS).alias("headers"),
         "_why.stage",
         "_why.reason",
         "_why.message",
         F.lit(pipeline).alias("pipeline"),
-        F.lit(sequence).cast("bigint").alias("sequence"),
-        F.lit(now).alias("refused_at"),
+        (F.col(RAW_SEQUENCE) if RAW_SEQUENCE in columns else F.lit(sequence).cast("bigint")).alias("sequence"),
+        (F.col(RAW_REFUSED_AT) if RAW_REFUSED_AT in columns else F.lit(now)).alias("refused_at"),
         F.col("_why.rules").alias("expectations"),
         *(F.lit(None).cast(_LATER[name]).alias(name) for name in ("moved", "discarded", "bytes")),
     )

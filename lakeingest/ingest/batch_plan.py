@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, reduce
 from operator import add, or_
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lakeingest import decode, transform
-from lakeingest.config import PipelineConfig
+from lakeingest.config import PipelineConfig, TimePartition
 from lakeingest.decode import Decoded, Shape
 from lakeingest.delta import constraints, partitioning
 from lakeingest.delta.constraints import Constraints
@@ -18,7 +18,7 @@ from lakeingest.gate import evaluate, predicates
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.expectations import WINDOWED
 from lakeingest.gate.suite import Suite
-from lakeingest.ingest import refused_bitmap
+from lakeingest.ingest import refused_bitmap, refused_records
 from lakeingest.ingest.shape import table_columns
 from lakeingest.record import (
     DROPPED,
@@ -39,10 +39,29 @@ from lakeingest.schema.transforms import TransformStep
 from lakeingest.spark import types
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, Observation
     from pyspark.sql.types import StructType
+
+
+@dataclass
+class KeptRows:
+    """The rows of quarantine of a plan's batches: Spark resolves them once, which takes as long as to write them.
+
+    Attributes:
+        id: the table of refused records that they are made of (see `refused_records.records`).
+    """
+
+    id: str = field(default_factory=refused_records.new_id)
+    _columns: StructType | None = None
+    _rows: DataFrame | None = None
+
+    def rows_of(self, records: DataFrame, make: Callable[[], DataFrame]) -> DataFrame:
+        """What was made before of records with these columns, or is made now."""
+        if self._rows is None or self._columns != records.schema:
+            self._columns, self._rows = records.schema, make()
+        return self._rows
 
 
 @dataclass(frozen=True)
@@ -58,6 +77,7 @@ class BatchPlan:
         metrics: what counts in passing how the gate's other expectations are met.
         by_record: whether each record is decided by itself; a rule of uniqueness compares it with the others.
         constraints: what the table itself demands of its rows, if anything.
+        kept_rows: what the next batch under this plan need not make anew.
     """
 
     now: datetime
@@ -69,6 +89,7 @@ class BatchPlan:
     metrics: tuple[Column, ...] = ()
     by_record: bool = True
     constraints: Constraints | None = None
+    kept_rows: KeptRows = field(default_factory=KeptRows, compare=False, repr=False)
 
     @property
     def refused_bitmaps(self) -> tuple[Column, ...]:
@@ -184,8 +205,11 @@ def plan_batch(
     """
     now = datetime.now(UTC)
     if last is not None and last.shape == shape:
+        if not any(isinstance(part, TimePartition) and part.extract == "wallclock" for part in config.partition):
+            return replace(last, now=now)
+        path = config.table.path or ""
         return replace(
-            last, now=now, layout=partitioning.layout(config.partition, shape.table, now, config.table.path or "")
+            last, now=now, layout=partitioning.layout(config.partition, shape.table, now, path), kept_rows=KeptRows()
         )
     partition_layout, columns = layout(config, shape, suite, now), table_columns(config, shape)
     demands = constraints.of(properties, table, columns) if table is not None else None
@@ -211,7 +235,7 @@ def set_aside(batch: BatchPlan, why: Sequence[Result]) -> BatchPlan:
         lambda: diagnosis(predicates.BATCH, F.lit("; ".join(map(str, why)))),
         lambda: F.array(*map(F.lit, names)),
     )
-    return replace(batch, gate=(*batch.gate, refusal))
+    return replace(batch, gate=(*batch.gate, refusal), kept_rows=KeptRows())
 
 
 def observed(decided: DataFrame, observation: Observation, *metrics: Column) -> DataFrame:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 
-from lakeingest.delta import sums
+from lakeingest.delta import quarantine, sums
 from lakeingest.delta.receipt import Counts, Receipt
+from lakeingest.ingest import refused_records
 from lakeingest.ingest.batch_plan import BatchPlan, observed
 from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.record import REFUSED
@@ -27,27 +28,53 @@ class Decided:
         records: all of them, as `BatchPlan.decide` gives them.
         accepted: the rows among them that the table takes.
         observation: what is observed while these are written.
+        frame_id: what `refused_records` knows them by.
     """
 
     batch: BatchPlan
     records: DataFrame
     accepted: DataFrame
     observation: Observation
+    frame_id: str
 
-    def refused(self, kafka: DataFrame) -> DataFrame:
-        """The refused ones, once the accepted ones are written. These alone are decided again, where that can be."""
-        again = self.records
-        if self.batch.by_record:
-            again = self.batch.decide(maybe_refused(kafka, self.observation.get))
-        return observed(again, Observation()).where(REFUSED)
+    def set_aside(self, kafka: DataFrame, pipeline: str, sequence: int) -> DataFrame:
+        """The refused ones as rows of quarantine, once the accepted ones are written. These alone are decided again,
+        where that can be.
+
+        Args:
+            kafka: the batch, which is read again where its refused records did not come (see `refused_records`).
+            pipeline, sequence: what the rows are marked with.
+        """
+        batch, again, metrics = self.batch, self.records, self.observation.get
+
+        def rows(decided: DataFrame) -> DataFrame:
+            return refused_rows(batch, observed(decided, Observation()).where(REFUSED), pipeline, sequence)
+
+        if not metrics["refused"]:
+            return kafka.sparkSession.createDataFrame([], quarantine.schema())
+        if batch.by_record:
+            marks = (sequence, batch.now)
+            as_they_came = refused_records.records(kafka, metrics, self.frame_id, batch.kept_rows.id, marks)
+            if as_they_came is not None:
+                return batch.kept_rows.rows_of(as_they_came, lambda: rows(batch.decide(as_they_came)))
+            again = batch.decide(maybe_refused(kafka, metrics))
+        return rows(again)
+
+
+def refused_rows(batch: BatchPlan, refused: DataFrame, pipeline: str, sequence: int) -> DataFrame:
+    """Refused records, decided under this plan, as rows of quarantine."""
+    return quarantine.rows(refused, batch.refusals, pipeline, sequence, batch.now)
 
 
 def decide(batch: BatchPlan, kafka: DataFrame) -> Decided:
     """Decide records of Kafka, or of a bronze table; nothing is computed yet."""
-    records, observation = batch.decide(kafka), Observation()
-    metrics = (*batch.metrics, *batch.left_out, *batch.refused_bitmaps, *sums.aggregates())
-    counted = observed(sums.of_accepted(records), observation, *metrics)
-    return Decided(batch, records, batch.accepted(counted), observation)
+    records, observation, frame_id = batch.decide(kafka), Observation(), refused_records.new_id()
+    summed, metrics = sums.of_accepted(records), (*batch.metrics, *batch.left_out, *batch.refused_bitmaps)
+    if batch.by_record:
+        summed = refused_records.collected(summed, kafka.schema, frame_id)
+        metrics += refused_records.aggregates(kafka.sparkSession)
+    counted = observed(summed, observation, *metrics, *sums.aggregates())
+    return Decided(batch, records, batch.accepted(counted), observation, frame_id)
 
 
 def certain(receipt: Receipt, counts: Counts, left_out: Mapping[str, int]) -> tuple[Counts, Mapping[str, int]]:

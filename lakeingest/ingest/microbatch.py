@@ -110,9 +110,9 @@ class MicroBatchExecution:
 
         1. The ranges begin at the table's frontier, so that nothing is read that was committed.
         2. The accepted rows are written and committed; the same pass counts what it refuses and drops.
-        3. Only if some were refused, the batch is read again, these alone are decoded again (`maybe_refused`), and they
-           are written to quarantine with the diagnosis. A batch that left any of its offsets without a row is accounted
-           for there too, with the counts.
+        3. Only if some were refused, these alone are decoded again (`Decided.set_aside`), and they are written to
+           quarantine with the diagnosis. A batch that left any of its offsets without a row is accounted for there too,
+           with the counts.
 
         `commit.write` makes sure of each commit that it is ours.
 
@@ -176,9 +176,10 @@ class MicroBatchExecution:
         broken, reasons = dict[str, int](), dict[str, int]()
         # 3.
         if not receipt.whole(counts.accepted):
-            refused = decided.refused(kafka) if counts.refused else decided.records.limit(0)
             with self._timed("quarantine"):
-                broken, reasons = self.quarantine(refused, decided.batch, receipt, account)
+                # Under the pipeline's own name, also where a backfill has found them.
+                rows = decided.set_aside(kafka, self.config.known_as, receipt.sequence)
+                broken, reasons = self.quarantine(rows, receipt, account)
         if self.fixed_columns is None:
             self.writer.keep(self.evolution.ledger)
             self._describe()
@@ -228,13 +229,9 @@ class MicroBatchExecution:
             loosened = self.evolution.loosened(self._columns(), batch.shape.table)
         return self.writer.commit_rows(accepted, receipt, self.evolution.ledger, loosened, batch.layout.columns)
 
-    def quarantine(
-        self, refused: DataFrame, batch: BatchPlan, receipt: Receipt, account: Account
-    ) -> tuple[dict[str, int], dict[str, int]]:
-        """Commit refused records to quarantine; how many break which expectation, and how many have which reason."""
+    def quarantine(self, rows: DataFrame, receipt: Receipt, account: Account) -> tuple[dict[str, int], dict[str, int]]:
+        """Commit rows to quarantine; how many break which expectation, and how many have which reason."""
         observation, suite = Observation(), self.context.suite
-        # Under the pipeline's own name, also where a backfill has found them.
-        rows = quarantine.rows(refused, batch.refusals, self.config.known_as, receipt.sequence, batch.now)
         by_expectation = quarantine.by_expectation([rule.name for rule in suite.refusing] if suite else [])
         rows = rows.observe(observation, quarantine.by_reason(), *by_expectation.values(), *sums.aggregates_of_rows())
         rows = sealing.sealed(rows, self.config.quarantine, self.config.steps)

@@ -21,7 +21,7 @@ from lakeingest.delta.receipt import NO_BATCH, Account, Counts, Receipt
 from lakeingest.errors import OffsetsLost, StorageError
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.bronze import Late
-from lakeingest.ingest.decided import certain
+from lakeingest.ingest.decided import certain, refused_rows
 from lakeingest.ingest.events import Committed, Written
 from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.record import COORDINATES, DROPPED, Frontier, OffsetRanges, count_where
@@ -248,7 +248,8 @@ def _settle(
         refused = missing.count() + tables.coordinates(receipt.ranges).count() - newest.rows
         counts = Counts(newest.rows + refused + dropped, newest.rows, refused, dropped)
         account = Account(counts, left_out, lost, gaps, open=still_open)
-        _, reasons = execution.quarantine(missing, batch, replace(receipt, run=execution.context.run), account)
+        rows = refused_rows(batch, missing, execution.config.known_as, receipt.sequence)
+        _, reasons = execution.quarantine(rows, replace(receipt, run=execution.context.run), account)
     return _committed(execution, newest, counts, reasons, left_out)
 
 
@@ -296,7 +297,8 @@ def _settle_late_by(execution: MicroBatchExecution, newest: Commit, late: Late, 
         counts = Counts(newest.rows + refused + dropped, newest.rows, refused, dropped)
         counts, left_out = certain(receipt, counts, left_out)
         account = Account(counts, left_out, open=still_open)
-        _, reasons = execution.quarantine(missing, batch, replace(receipt, run=execution.context.run), account)
+        rows = refused_rows(batch, missing, execution.config.known_as, receipt.sequence)
+        _, reasons = execution.quarantine(rows, replace(receipt, run=execution.context.run), account)
     return _committed(execution, newest, counts, reasons, left_out)
 
 

@@ -152,6 +152,10 @@ def _offer_functions(session: SparkSession, classes: Mapping[str, str]) -> None:
     payload, text = F.when(F.col("id") >= 0, F.lit(b"{}")), F.col("id").cast("string")
     trials = {"json": (flags.json(), payload), "avro": (json.dumps(nothing), payload), "pattern": ("rlike 0", text)}
     trials["zlib"] = ("inflate 1", payload)
+    trials["records"] = (
+        f"take trial 0 {flags.json()}",
+        F.struct(*(F.lit(None).cast("boolean").alias(n) for n in "ab")),
+    )
     for kind, (name, value) in trials.items():
         if session.conf.get(jvm.catalog(kind), None) is not None:
             continue

@@ -21,10 +21,12 @@ from lakeingest.delta.table import Table
 from lakeingest.ingest import context
 from lakeingest.ingest.batch_plan import observed, plan_batch
 from lakeingest.ingest.batch_reader import BatchReader
+from lakeingest.ingest.decided import decide
 from lakeingest.ingest.events import Committed
 from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.kafka import reader
 from lakeingest.pipeline import Pipeline
+from lakeingest.spark import jvm
 
 
 def newest_read(world: World, ingestion: Pipeline) -> DataFrame:
@@ -76,6 +78,25 @@ def test_refused_records_are_set_aside_with_bytes_and_reason(world: World) -> No
     assert "not a number" in wrong["message"]
     assert (broken["reason"], broken["_offset"]) == ("BROKEN_JSON", 3)
     world.checked()
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("reads", [1, 2])
+def test_refused_records_come_in_two_ways(world: World, request: pytest.FixtureRequest, reads: int) -> None:
+    """While the batch is written, or by a second read of it: quarantine is the same."""
+    conf, functions = world.spark.conf, jvm.catalog("records")
+    conf.set(functions, jvm.FUNCTIONS["records"] if reads == 1 else "none")
+    request.addfinalizer(lambda: conf.set(functions, jvm.FUNCTIONS["records"]))
+    records = [Record(value, b"\xff", headers=(("h", b"secret"), ("g", b""))) for value in mixed_records(40, every=2)]
+    world.produce(*records, partitions=2)
+    changes = {"transform": [{"mask": {"_headers.h": "null"}}], "quarantine": {"keep_bytes": "plain"}}
+    assert world.run(**changes) == Counts(40, 20, 20)
+    assert all(row["_headers"][0]["value"] is None for row in world.rows())
+    headers = [{"key": "h", "value": b"secret"}, {"key": "g", "value": b""}]
+    assert [(row["key"], row["value"], row["headers"]) for row in world.refused] == [(b"\xff", DIRTY, headers)] * 20
+    assert {(row["sequence"], row["reason"]) for row in world.refused} == {(1, "WRONG_TYPE")}
+    assert len({row["refused_at"] for row in world.refused}) == 1
+    world.checked(**changes)
 
 
 def test_quarantine_accounts_for_the_batch(world: World) -> None:
@@ -163,9 +184,7 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
     ingestion = world.ingestion()
     ingestion.run(until_caught_up=True)
     batch = plan_batch(ingestion.config, shape_of(ingestion.config), None)
-    decided = batch.decide(newest_read(world, ingestion))
-    frame = batch.accepted(observed(decided, Observation(), *batch.metrics, *batch.refused_bitmaps))
-    plan = frame._jdf.queryExecution().executedPlan().toString()
+    plan = decide(batch, newest_read(world, ingestion)).accepted._jdf.queryExecution().executedPlan().toString()
     assert plan.lower().count("scan kafka") == 1
     assert plan.count("invoke(io.lakeingest.JsonFunctions") == 1
     assert plan.count("from_json") <= 1  # the rescued fields' map
@@ -179,9 +198,9 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
 @pytest.mark.classic
 @pytest.mark.faults
 def test_a_batch_finds_its_code_compiled(world: World) -> None:
-    """For one more batch Spark compiles nothing; if records are refused, the class that has its number, in two forms.
+    """For one more batch Spark compiles nothing, whether records are refused or not.
 
-    A number of the batch's in the code that decodes would have Java compile that again, and warm it up again.
+    A number of the batch's in the code would have Java compile that again, and warm it up again.
     """
     world.spark.conf.unset("spark.sql.codegen.factoryMode")
     world.produce(*mixed_records(40), *clean_records(40))
@@ -192,7 +211,7 @@ def test_a_batch_finds_its_code_compiled(world: World) -> None:
 
     world.ingestion(trigger={"max_records": 10}).run(until_caught_up=True, on_progress=count)
     more = [after - before for before, after in pairwise(compiled)]
-    assert more[1:3] == [2, 2], "batches with refused records"
+    assert more[1:3] == [0, 0], "batches with refused records"
     assert more[5:] == [0, 0], "clean ones"
 
 

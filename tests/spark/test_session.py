@@ -61,11 +61,12 @@ def test_nothing_is_left_in_the_folder_of_a_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("log_store", "misfits", "offered"),
     [
-        (jvm.LOG_STORE, {}, {"json", "avro", "pattern", "zlib"}),
-        (jvm.LOG_STORE, {"avro": "no.such.Class"}, {"json", "pattern", "zlib"}),
-        (jvm.LOG_STORE, {"json": "no.such.Class"}, {"avro", "pattern", "zlib"}),
-        (jvm.LOG_STORE, {"pattern": "no.such.Class"}, {"json", "avro", "zlib"}),
-        (jvm.LOG_STORE, {"zlib": "no.such.Class"}, {"json", "avro", "pattern"}),
+        (jvm.LOG_STORE, {}, {"json", "avro", "pattern", "zlib", "records"}),
+        (jvm.LOG_STORE, {"avro": "no.such.Class"}, {"json", "pattern", "zlib", "records"}),
+        (jvm.LOG_STORE, {"json": "no.such.Class"}, {"avro", "pattern", "zlib", "records"}),
+        (jvm.LOG_STORE, {"pattern": "no.such.Class"}, {"json", "avro", "zlib", "records"}),
+        (jvm.LOG_STORE, {"zlib": "no.such.Class"}, {"json", "avro", "pattern", "records"}),
+        (jvm.LOG_STORE, {"records": "no.such.Class"}, {"json", "avro", "pattern", "zlib"}),
         ("another.LogStore", {}, set()),
     ],
     ids=[
@@ -74,6 +75,7 @@ def test_nothing_is_left_in_the_folder_of_a_command(tmp_path: Path) -> None:
         "where json does not fit",
         "where patterns do not fit",
         "where zlib does not fit",
+        "where records do not fit",
         "without the jar",
     ],
 )

@@ -1,8 +1,8 @@
 """What lakeingest adds to Spark's own classes, in one jar; the stories are in the Java files beside this.
 
 Wire it with `spark.jars` = `JAR`, and `spark.delta.logStore.s3a.impl` = `LOG_STORE`: Delta commits from several drivers
-are safe on S3 then. Where the jar is, JSON and Avro are also read, zlib undone, and texts held against patterns, by
-functions of its own (`FUNCTIONS`), each kind in a catalog (`catalog`).
+are safe on S3 then. Where the jar is, JSON and Avro are also read, zlib undone, texts held against patterns, and
+refused records brought to the driver, by functions of its own (`FUNCTIONS`), each kind in a catalog (`catalog`).
 """
 
 from pathlib import Path
@@ -17,6 +17,7 @@ FUNCTIONS = {
     "avro": "io.lakeingest.AvroFunctions",
     "pattern": "io.lakeingest.PatternFunctions",
     "zlib": "io.lakeingest.ZlibFunctions",
+    "records": "io.lakeingest.RecordFunctions",
 }
 """What is read → the class of the catalog whose functions read it in one step."""
 
