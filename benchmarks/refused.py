@@ -22,12 +22,11 @@ sys.path.insert(0, str(ROOT / "tests"))
 import orders  # noqa: E402
 from embedded import embedded  # noqa: E402
 from meter import Meter  # noqa: E402
-from support.pipelines import config_of  # noqa: E402
 from support.records import produce  # noqa: E402
+from ways import pipeline, suite  # noqa: E402
 
 from lakeingest.ingest.events import Committed  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
-from lakeingest.pipeline import Pipeline  # noqa: E402
 
 _NAME = "refused"
 
@@ -40,30 +39,13 @@ def turns(stack: Addresses, arguments: argparse.Namespace) -> Iterator[bytes]:
     return chain.from_iterable(islice((clean, dirty)[turn % 2], arguments.records) for turn in range(arguments.batches))
 
 
-def pipeline(stack: Addresses, folder: Path, arguments: argparse.Namespace) -> Pipeline:
-    """With a gate, as in `ways`."""
-    suite = folder / "orders.json"
-    suite.write_text(json.dumps({"name": "orders", "expectations": orders.RULES}))
-    declared: dict[str, Any] = {"schema": {"columns": orders.SHAPES["narrow"].columns}}
-    if arguments.format != "json":
-        registry = {"url": stack.registry}
-        declared = {"schema": None, "decode": {"value": {"format": arguments.format}}, "registry": registry}
-    config = config_of(
-        stack,
-        _NAME,
-        partition=[{"by": "time", "field": "ts", "every": "day"}],
-        trigger={"max_records": arguments.records},
-        gate={"suite": str(suite)},
-        **declared,
-    )
-    return Pipeline(config)
-
-
 def measured(stack: Addresses, folder: Path, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Each batch: how many records it refused, its seconds, those of its stages, and its CPU seconds."""
     # One partition: the batches are as they were produced.
     produce(stack, _NAME, turns(stack, arguments), 1)
-    ingestion, batches = pipeline(stack, folder, arguments), list[dict[str, Any]]()
+    trigger = {"max_records": arguments.records}
+    ingestion = pipeline(stack, _NAME, "narrow", arguments.format, suite(folder), trigger=trigger)
+    batches = list[dict[str, Any]]()
     _ = ingestion.spark
     meter = Meter()
 

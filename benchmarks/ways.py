@@ -35,6 +35,31 @@ WAYS = ("lakeingest", "bare", "dead letters", *_OWN, "loop", "iceberg")
 _MOST = 1_000_000
 
 
+def suite(folder: Path) -> Path:
+    """The file of the orders' expectations, written into the folder."""
+    file = folder / "orders.json"
+    file.write_text(json.dumps({"name": "orders", "expectations": orders.RULES}))
+    return file
+
+
+def pipeline(stack: Addresses, table: str, shape: str, format: str, suite: Path, **parts: Any) -> Pipeline:
+    """Of a topic of orders, by day, with a gate; `parts`: more of the pipeline file."""
+    if format == "json":
+        declared: dict[str, Any] = {"schema": {"columns": orders.SHAPES[shape].columns}}
+    else:
+        registry = {"url": stack.registry}
+        declared = {"schema": None, "decode": {"value": {"format": format}}, "registry": registry}
+    config = config_of(
+        stack,
+        table,
+        partition=[{"by": "time", "field": "ts", "every": "day"}],
+        gate={"suite": str(suite)},
+        **declared,
+        **parts,
+    )
+    return Pipeline(config)
+
+
 @dataclass
 class Bench:
     """A topic of orders, produced when this is made.
@@ -61,8 +86,7 @@ class Bench:
         self.mib = 0.0
         self._values = orders.values(self.shape, self.records, self.bad, encode)
         produce(self.stack, self.name, self._next(self.first), PARTITIONS)
-        self.suite = self.folder / "orders.json"
-        self.suite.write_text(json.dumps({"name": "orders", "expectations": orders.RULES}))
+        self.suite = suite(self.folder)
 
     def produce_rest(self) -> None:
         """The records after the first."""
@@ -128,21 +152,8 @@ class Bench:
 
     def ingestion(self, table: str) -> Pipeline:
         """The pipeline of `lakeingest`."""
-        if self.format == "json":
-            declared: dict[str, Any] = {"schema": {"columns": orders.SHAPES[self.shape].columns}}
-        else:
-            registry = {"url": self.stack.registry}
-            declared = {"schema": None, "decode": {"value": {"format": self.format}}, "registry": registry}
-        config = config_of(
-            self.stack,
-            table,
-            source={"topics": [self.name]},
-            partition=[{"by": "time", "field": "ts", "every": "day"}],
-            trigger={"max_records": self.batch},
-            gate={"suite": str(self.suite)},
-            **declared,
-        )
-        return Pipeline(config)
+        parts = {"source": {"topics": [self.name]}, "trigger": {"max_records": self.batch}}
+        return pipeline(self.stack, table, self.shape, self.format, self.suite, **parts)
 
     # By hand, with Spark.
 

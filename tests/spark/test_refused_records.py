@@ -1,4 +1,4 @@
-"""Refused records, which come to the driver within what is observed of their batch."""
+"""Refused records, which come to the driver while their batch is written, and the rows that are made of them."""
 
 from __future__ import annotations
 
