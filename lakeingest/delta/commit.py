@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lakeingest.delta import commit_log
 from lakeingest.delta.commit_log import Commit, application
@@ -100,7 +100,8 @@ def _read_back(table: Table, receipt: Receipt) -> Commit | None:
     if version is None:
         return None
     with suppress(*spark_failures()):
-        return _at(table, int(version), receipt)
+        entry = TableHistory(table).entry(int(version))
+        return None if entry is None else _commit_of(table, entry, receipt)
     return None
 
 
@@ -110,26 +111,14 @@ def is_replaced(table: Table, commit: Commit) -> bool:
     A catalog that keeps the newest commits itself writes them to the log later.
     """
     with suppress(*spark_failures()):
-        return _at(table, commit.version, commit.receipt) is None
+        entry = TableHistory(table).entry(commit.version)
+        return entry is not None and _commit_of(table, entry, commit.receipt) is None
     return False
 
 
-def _at(table: Table, version: int, receipt: Receipt) -> Commit | None:
-    """The commit of this receipt, if it is in that version of the log.
-
-    Raises:
-        PySparkException, Py4JError: the version cannot be read.
-    """
-    shape = "commitInfo STRUCT<timestamp: BIGINT, operationMetrics: MAP<STRING, STRING>, userMetadata: STRING>"
-    columns = (
-        "timestamp_millis(commitInfo.timestamp) AS timestamp",
-        "commitInfo.operationMetrics",
-        "commitInfo.userMetadata",
-    )
-    actions = table.spark.read.schema(shape).json(f"{table.location}/_delta_log/{version:020}.json")
-    rows = actions.where("commitInfo IS NOT NULL").selectExpr(*columns).collect()
-    history = [{"version": version, "operation": "WRITE", **row.asDict()} for row in rows]
-    newest = commit_log.of_history(receipt.pipeline, history, TableHistory(table)).newest
+def _commit_of(table: Table, entry: Mapping[str, Any], receipt: Receipt) -> Commit | None:
+    """The commit that an entry of the table's history tells of, if it is the one of this receipt."""
+    newest = commit_log.of_history(receipt.pipeline, [entry], TableHistory(table)).newest
     return newest if newest is not None and _same(newest.receipt, receipt) else None
 
 

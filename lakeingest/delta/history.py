@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lakeingest.schema import ddl
+from lakeingest.spark import jvm
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from lakeingest.delta.table import Table
 
 RECENT = 20
@@ -73,17 +80,30 @@ class TableHistory:
             frame = self.table.spark.sql(f"DESCRIBE HISTORY {self.table.sql}{newest}").select(*columns.split(", "))
             return [row.asDict() for row in frame.collect()]
 
+    def entry(self, version: int) -> Mapping[str, Any] | None:
+        """The same of one version, as the log's file of it says (see "Commit Provenance Information" in Delta's
+        protocol), without its operationParameters; None where there is no such file.
+
+        Raises:
+            PySparkException, Py4JJavaError: it cannot be read.
+        """
+        path = f"{self.table.location}/_delta_log/{version:020}.json"
+        line = _commit_info(self.table.spark, path)
+        if line is None:
+            return None
+        info = json.loads(line).get("commitInfo", {})
+        time = datetime.fromtimestamp(info["timestamp"] / 1000) if "timestamp" in info else None
+        names = ("operation", "operationMetrics", "userMetadata")
+        return {"version": version, "timestamp": time, **{name: info.get(name) for name in names}}
+
     def since(self, version: int) -> Sequence[Mapping[str, Any]]:
         """The history of the versions behind this one; to find that there is none is a look at one object."""
         from pyspark.errors import AnalysisException
 
-        with storage_failures(self.table.identifier):
-            try:
-                _ = self.table.spark.read.text(f"{self.table.location}/_delta_log/{version + 1:020}.json").columns
-            except AnalysisException as failed:
-                # Who may read a table of a catalog's may not read its files: then the history tells.
-                if failed.getCondition() == "PATH_NOT_FOUND":
-                    return ()
+        with storage_failures(self.table.identifier), suppress(AnalysisException):
+            # Who may read a table of a catalog's may not read its files: then the history tells.
+            if self.entry(version + 1) is None:
+                return ()
         history: Sequence[Mapping[str, Any]] = ()
         for limit in (RECENT, None):
             history = self.history(limit)
@@ -158,6 +178,24 @@ class TableHistory:
             if not any(standing.values()):
                 return int(version) - 1
         return -1
+
+
+def _commit_info(spark: SparkSession, path: str) -> str | None:
+    """The line of a log's file that has its commitInfo; "{}" if none has, None if there is no file."""
+    from pyspark.errors import AnalysisException
+
+    if jvm.offered("log"):
+        # Spark computes it while it plans: there is no job.
+        read = f"SELECT {jvm.function('log', 'commit')}(path) FROM VALUES ({ddl.text(path)}) AS files(path)"
+        line: str | None = spark.sql(read).collect()[0][0]
+        return line
+    try:
+        lines = spark.read.text(path).where("""value LIKE '%"commitInfo"%'""").collect()
+    except AnalysisException as failed:
+        if failed.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return None
+    return next((line for (line,) in lines if "commitInfo" in json.loads(line)), "{}")
 
 
 def named_version(restore: Mapping[str, Any]) -> int | None:

@@ -156,6 +156,8 @@ def _offer_functions(session: SparkSession, classes: Mapping[str, str]) -> None:
         f"take trial 0 {flags.json()}",
         F.struct(*(F.lit(None).cast("boolean").alias(n) for n in "ab")),
     )
+    # That one is the driver's.
+    trials["log"] = ("commit", F.lit("file:/none"))
     for kind, (name, value) in trials.items():
         if session.conf.get(jvm.catalog(kind), None) is not None:
             continue

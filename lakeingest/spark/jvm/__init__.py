@@ -1,8 +1,9 @@
 """What lakeingest adds to Spark's own classes, in one jar; the stories are in the Java files beside this.
 
 Wire it with `spark.jars` = `JAR`, and `spark.delta.logStore.s3a.impl` = `LOG_STORE`: Delta commits from several drivers
-are safe on S3 then. Where the jar is, JSON and Avro are also read, zlib undone, texts held against patterns, and
-refused records brought to the driver, by functions of its own (`FUNCTIONS`), each kind in a catalog (`catalog`).
+are safe on S3 then. Where the jar is, JSON and Avro are also read, zlib undone, texts held against patterns, refused
+records brought to the driver and files of logs read, by functions of its own (`FUNCTIONS`), each kind in a catalog
+(`catalog`).
 """
 
 from pathlib import Path
@@ -18,6 +19,7 @@ FUNCTIONS = {
     "pattern": "io.lakeingest.PatternFunctions",
     "zlib": "io.lakeingest.ZlibFunctions",
     "records": "io.lakeingest.RecordFunctions",
+    "log": "io.lakeingest.LogFunctions",
 }
 """What is read → the class of the catalog whose functions read it in one step."""
 
