@@ -128,6 +128,8 @@ class ExportPlace:
             for info in files.get_file_info(fs.FileSelector(root)):
                 match = _EXPORT_FOLDER.fullmatch(info.base_name)
                 if match and int(match[1]) <= newest["sequence"] and info.base_name not in exported:
-                    files.delete_dir(info.path)
-                    removed += 1
+                    # Another export may have deleted it first.
+                    with suppress(FileNotFoundError):
+                        files.delete_dir(info.path)
+                        removed += 1
         return removed
