@@ -37,31 +37,28 @@ from lakeingest.record import (
 from lakeingest.schema import ddl, hidden
 from lakeingest.schema.transforms import TransformStep
 from lakeingest.spark import types
+from lakeingest.spark.frames import ResolvedFrame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, Observation
     from pyspark.sql.types import StructType
 
 
-@dataclass
-class KeptRows:
-    """The rows of quarantine of a plan's batches: Spark resolves them once, which takes as long as to write them.
+@dataclass(frozen=True)
+class ResolvedFrames:
+    """What is resolved once for all batches of a plan.
 
     Attributes:
-        id: the table of refused records that they are made of (see `refused_records.records`).
+        table_id: the table of refused records that the rows of quarantine are made of (see `refused_records.records`).
+        decided: the records as `BatchPlan.decide` gives them, with what `sums.of_accepted` adds.
+        set_aside: the rows of quarantine.
     """
 
-    id: str = field(default_factory=refused_records.new_id)
-    _columns: StructType | None = None
-    _rows: DataFrame | None = None
-
-    def rows_of(self, records: DataFrame, make: Callable[[], DataFrame]) -> DataFrame:
-        """What was made before of records with these columns, or is made now."""
-        if self._rows is None or self._columns != records.schema:
-            self._columns, self._rows = records.schema, make()
-        return self._rows
+    table_id: str = field(default_factory=refused_records.new_id)
+    decided: ResolvedFrame = field(default_factory=ResolvedFrame)
+    set_aside: ResolvedFrame = field(default_factory=ResolvedFrame)
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ class BatchPlan:
         metrics: what counts in passing how the gate's other expectations are met.
         by_record: whether each record is decided by itself; a rule of uniqueness compares it with the others.
         constraints: what the table itself demands of its rows, if anything.
-        kept_rows: what the next batch under this plan need not make anew.
+        frames: what the next batch under this plan need not make anew.
     """
 
     now: datetime
@@ -89,7 +86,7 @@ class BatchPlan:
     metrics: tuple[Column, ...] = ()
     by_record: bool = True
     constraints: Constraints | None = None
-    kept_rows: KeptRows = field(default_factory=KeptRows, compare=False, repr=False)
+    frames: ResolvedFrames = field(default_factory=ResolvedFrames, compare=False, repr=False)
 
     @property
     def refused_bitmaps(self) -> tuple[Column, ...]:
@@ -209,7 +206,7 @@ def plan_batch(
             return replace(last, now=now)
         path = config.table.path or ""
         return replace(
-            last, now=now, layout=partitioning.layout(config.partition, shape.table, now, path), kept_rows=KeptRows()
+            last, now=now, layout=partitioning.layout(config.partition, shape.table, now, path), frames=ResolvedFrames()
         )
     partition_layout, columns = layout(config, shape, suite, now), table_columns(config, shape)
     demands = constraints.of(properties, table, columns) if table is not None else None
@@ -235,7 +232,7 @@ def set_aside(batch: BatchPlan, why: Sequence[Result]) -> BatchPlan:
         lambda: diagnosis(predicates.BATCH, F.lit("; ".join(map(str, why)))),
         lambda: F.array(*map(F.lit, names)),
     )
-    return replace(batch, gate=(*batch.gate, refusal), kept_rows=KeptRows())
+    return replace(batch, gate=(*batch.gate, refusal), frames=ResolvedFrames())
 
 
 def observed(decided: DataFrame, observation: Observation, *metrics: Column) -> DataFrame:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lakeingest.delta.receipt import Receipt
 from lakeingest.ingest.context import RunContext
+from lakeingest.kafka.reader import BatchFrames
 from lakeingest.record import COORDINATES, OffsetRanges, UnreadableTime, replan_reason
 from lakeingest.spark import failures
 
@@ -25,6 +26,7 @@ class BatchReader:
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._by_consumer = False
+        self._frames = BatchFrames()
 
     def frame(self, ranges: OffsetRanges) -> DataFrame:
         """Exactly the records of `ranges`, as bytes; for the columns see `kafka.reader.frame`."""
@@ -32,11 +34,16 @@ class BatchReader:
         return context.source.frame(context.spark, ranges, by_consumer=self._by_consumer)
 
     def records(self, receipt: Receipt) -> DataFrame:
-        """The records of a batch: of its offsets, or those that came in late (see `ingest.bronze`)."""
+        """The records of a batch: of its offsets, or those that came in late (see `ingest.bronze`).
+
+        Those of an earlier batch cannot be computed any more then: the frame may be the same one (see `BatchFrames`).
+        """
         context = self._context
         if receipt.job.late.ranges:
             return context.source.frame(context.spark, receipt.job.late, read_from=receipt.job.read_from)
-        return self.frame(receipt.ranges)
+        return context.source.frame(
+            context.spark, receipt.ranges, by_consumer=self._by_consumer, batch_frames=self._frames
+        )
 
     def without_existing(self, records: DataFrame, ranges: OffsetRanges) -> DataFrame:
         """Without those records within `ranges` that one of the pipeline's tables has."""

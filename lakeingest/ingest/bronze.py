@@ -362,12 +362,7 @@ class BronzeSource:
     # Its records -------------------------------------------------------------------------------------------------
 
     def frame(
-        self,
-        spark: SparkSession,
-        ranges: OffsetRanges,
-        *,
-        by_consumer: bool = False,
-        read_from: Mapping[str, Any] | None = None,
+        self, spark: SparkSession, ranges: OffsetRanges, *, read_from: Mapping[str, Any] | None = None, **_: object
     ) -> DataFrame:
         """See `RecordSource.frame`."""
         if not read_from or "since" not in read_from:

@@ -25,7 +25,7 @@ class Decided:
     """The records of a batch, decided under a plan.
 
     Attributes:
-        records: all of them, as `BatchPlan.decide` gives them.
+        records: all of them, as `BatchPlan.decide` and `sums.of_accepted` give them.
         accepted: the rows among them that the table takes.
         observation: what is observed while these are written.
         frame_id: what `refused_records` knows them by.
@@ -54,9 +54,9 @@ class Decided:
             return kafka.sparkSession.createDataFrame([], quarantine.schema())
         if batch.by_record:
             marks = (sequence, batch.now)
-            as_they_came = refused_records.records(kafka, metrics, self.frame_id, batch.kept_rows.id, marks)
+            as_they_came = refused_records.records(kafka, metrics, self.frame_id, batch.frames.table_id, marks)
             if as_they_came is not None:
-                return batch.kept_rows.rows_of(as_they_came, lambda: rows(batch.decide(as_they_came)))
+                return batch.frames.set_aside.of(as_they_came.schema, lambda: rows(batch.decide(as_they_came)))
             again = batch.decide(maybe_refused(kafka, metrics))
         return rows(again)
 
@@ -68,12 +68,13 @@ def refused_rows(batch: BatchPlan, refused: DataFrame, pipeline: str, sequence: 
 
 def decide(batch: BatchPlan, kafka: DataFrame) -> Decided:
     """Decide records of Kafka, or of a bronze table; nothing is computed yet."""
-    records, observation, frame_id = batch.decide(kafka), Observation(), refused_records.new_id()
-    summed, metrics = sums.of_accepted(records), (*batch.metrics, *batch.left_out, *batch.refused_bitmaps)
+    observation, frame_id = Observation(), refused_records.new_id()
+    records = batch.frames.decided.of(kafka, lambda: sums.of_accepted(batch.decide(kafka)))
+    marked, metrics = records, (*batch.metrics, *batch.left_out, *batch.refused_bitmaps)
     if batch.by_record:
-        summed = refused_records.collected(summed, kafka.schema, frame_id)
+        marked = refused_records.collected(records, kafka.schema, frame_id)
         metrics += refused_records.aggregates(kafka.sparkSession)
-    counted = observed(summed, observation, *metrics, *sums.aggregates())
+    counted = observed(marked, observation, *metrics, *sums.aggregates())
     return Decided(batch, records, batch.accepted(counted), observation, frame_id)
 
 

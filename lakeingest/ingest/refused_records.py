@@ -13,8 +13,7 @@ from pyspark.sql import functions as F
 
 from lakeingest.record import HEADERS, RAW_HEADERS, REFUSED, count_where
 from lakeingest.schema import ddl
-from lakeingest.spark import jvm
-from lakeingest.spark.platforms import capabilities
+from lakeingest.spark import frames, jvm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +38,7 @@ def collected(decided: DataFrame, columns: StructType, frame_id: str) -> DataFra
     Args:
         columns: those of a record as it came.
     """
-    if not _offered(decided.sparkSession):
+    if not frames.stay_resolved(decided.sparkSession):
         return decided
     function = jvm.function(_KIND, f"take {frame_id} {MOST_BYTES} {columns.json()}")
     # Masked ones stand in the place of the headers.
@@ -52,7 +51,7 @@ def collected(decided: DataFrame, columns: StructType, frame_id: str) -> DataFra
 
 def aggregates(session: SparkSession) -> tuple[Column, ...]:
     """What has to be observed of a frame that `collected` gave, so that `records` knows whether all have come."""
-    return (count_where(F.col(_TAKEN)).alias(_METRIC),) if _offered(session) else ()
+    return (count_where(F.col(_TAKEN)).alias(_METRIC),) if frames.stay_resolved(session) else ()
 
 
 def records(
@@ -73,8 +72,3 @@ def records(
     sequence, micros = marks[0], round(marks[1].timestamp() * 1_000_000)
     name = f"{table_id} {frame_id} {metrics[_METRIC]} {sequence} {micros} {kafka.schema.json()}"
     return kafka.sparkSession.table(jvm.function(_KIND, name))
-
-
-def _offered(session: SparkSession) -> bool:
-    # Over Spark Connect each request has a plan of its own: none would keep the rows for the next request.
-    return jvm.offered(_KIND) and not capabilities.of(session).connect

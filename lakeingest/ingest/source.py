@@ -58,11 +58,13 @@ class RecordSource(Protocol):
         *,
         by_consumer: bool = False,
         read_from: Mapping[str, Any] | None = None,
+        batch_frames: reader.BatchFrames | None = None,
     ) -> DataFrame:
         """Exactly the records of `ranges`, as bytes; for the columns see `kafka.reader.frame`.
 
         Args:
             by_consumer: whether Kafka's are read without Spark's reader, which cannot hold every time.
+            batch_frames: Kafka's of earlier batches.
             read_from: see `Late`; by default, what `topics` has seen last.
         """
 
@@ -111,10 +113,11 @@ class KafkaSource:
         *,
         by_consumer: bool = False,
         read_from: Mapping[str, Any] | None = None,
+        batch_frames: reader.BatchFrames | None = None,
     ) -> DataFrame:
         """See `kafka.reader.frame`."""
         where = self.config.source, self.address, self.config.name
-        return reader.frame(spark, *where, ranges, by_consumer=by_consumer)
+        return reader.frame(spark, *where, ranges, by_consumer=by_consumer, batch_frames=batch_frames)
 
     def commit(self, group: str, frontier: Frontier) -> None:
         """See `Broker.commit`."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from pyspark.sql import functions as F
 
 from lakeingest.config import Source
 from lakeingest.kafka import consumer, options
 from lakeingest.record import HEADERS, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TIMESTAMP, TOPIC, OffsetRanges
-from lakeingest.spark import timestamps
+from lakeingest.spark import frames, jvm, timestamps
 from lakeingest.spark.platforms import capabilities
 
 if TYPE_CHECKING:
@@ -28,6 +30,20 @@ _COLUMNS = (
 )
 
 
+@dataclass(frozen=True)
+class BatchFrames:
+    """Frames of a run's batches, which Spark resolves once. Whenever one is computed, it reads the offsets that `frame`
+    was called with last.
+
+    Attributes:
+        word: what the jar knows these offsets by.
+        by_tasks: how many tasks read at most, None for as many as Kafka has partitions → the frame.
+    """
+
+    word: str = field(default_factory=lambda: uuid4().hex)
+    by_tasks: dict[int | None, DataFrame] = field(default_factory=dict)
+
+
 def frame(
     spark: SparkSession,
     source: Source,
@@ -36,6 +52,7 @@ def frame(
     ranges: OffsetRanges,
     *,
     by_consumer: bool = False,
+    batch_frames: BatchFrames | None = None,
 ) -> DataFrame:
     """Exactly the records of `ranges`, as bytes.
 
@@ -45,6 +62,7 @@ def frame(
 
     Args:
         by_consumer: whether they are read without Spark's reader, which fails where it cannot hold a record's time.
+        batch_frames: those of earlier batches, of the same source; one of them may be the result.
 
     Raises:
         SetupError: see `consumer.frame`.
@@ -79,7 +97,23 @@ def frame(
         "maxRecordsPerPartition": str(_MOST_IN_A_TASK),
         **options.for_java(source, can.kafka_package, can.msk_package),
     }
-    reader = spark.read.format("kafka").options(**reader_options)
+    fewer = -(-ranges.offsets // _LEAST_IN_A_TASK)
+    tasks = fewer if fewer < sum(map(len, spans.values())) else None
+    if batch_frames is None or not frames.stay_resolved(spark):
+        return _resolved(spark.read.format("kafka").options(**reader_options).load(), tasks)
+    # Loaded also where there is a frame: that is how the jar hears of the options.
+    read = spark.read.format(jvm.KAFKA_RANGES).options(**reader_options, **{jvm.KAFKA_PLAN: batch_frames.word}).load()
+    if tasks not in batch_frames.by_tasks:
+        batch_frames.by_tasks[tasks] = _resolved(read, tasks)
+    return batch_frames.by_tasks[tasks]
+
+
+def _resolved(read: DataFrame, tasks: int | None) -> DataFrame:
+    """What Spark's source gives, under lakeingest's names.
+
+    Args:
+        tasks: how many read it at most.
+    """
     names = {
         "topic": TOPIC,
         "partition": PARTITION,
@@ -89,7 +123,6 @@ def frame(
         "value": RAW_VALUE,
         "headers": HEADERS,
     }
-    read = reader.load().withColumn("timestamp", timestamps.within_years(F.col("timestamp")))
-    records = read.select(*(F.col(group_options).alias(column) for group_options, column in names.items()))
-    fewer = -(-ranges.offsets // _LEAST_IN_A_TASK)
-    return records.coalesce(fewer) if fewer < sum(map(len, spans.values())) else records
+    read = read.withColumn("timestamp", timestamps.within_years(F.col("timestamp")))
+    records = read.select(*(F.col(column).alias(name) for column, name in names.items()))
+    return records if tasks is None else records.coalesce(tasks)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from lakeingest.schema import ddl
-from lakeingest.spark import types
+from lakeingest.spark import jvm, types
 from lakeingest.spark.platforms import capabilities
 
 if TYPE_CHECKING:
@@ -25,6 +25,28 @@ def release(frame: DataFrame) -> None:
     """Let go what `keep` holds."""
     if capabilities.of(frame.sparkSession).keeps_frames:
         frame.unpersist()
+
+
+def stay_resolved(session: SparkSession) -> bool:
+    """Whether a frame that is resolved once can be computed for each batch: the jar says what it reads.
+
+    Over Spark Connect each request has a plan of its own.
+    """
+    return jvm.offered("records") and not capabilities.of(session).connect
+
+
+class ResolvedFrame:
+    """A frame that is made of another one, and made once: to resolve it takes Spark as long as to compute it."""
+
+    def __init__(self) -> None:
+        self._source: object = None
+        self._frame: DataFrame | None = None
+
+    def of(self, source: object, make: Callable[[], DataFrame]) -> DataFrame:
+        """What was made before for the same source, or is made now."""
+        if self._frame is None or self._source != source:
+            self._source, self._frame = source, make()
+        return self._frame
 
 
 def computed(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
 
@@ -26,6 +27,7 @@ from lakeingest.ingest.events import Committed
 from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.kafka import reader
 from lakeingest.pipeline import Pipeline
+from lakeingest.record import OffsetRanges
 from lakeingest.spark import jvm
 
 
@@ -193,6 +195,44 @@ def test_a_clean_batch_reads_once_and_keeps_nothing(world: World) -> None:
     assert "_common_expr" not in plan
     # Not the persisted RDDs: Delta keeps its snapshots there.
     assert world.spark._jsparkSession.sharedState().cacheManager().isEmpty()
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("jar", [True, False])
+def test_batches_are_resolved_once(world: World, request: pytest.FixtureRequest, jar: bool) -> None:
+    """One frame is every batch's that so many tasks read, and reads the offsets of the newest one; no other frame does.
+
+    Without the jar each batch has a frame of its own.
+    """
+    conf, functions = world.spark.conf, jvm.catalog("records")
+    conf.set(functions, jvm.FUNCTIONS["records"] if jar else "none")
+    request.addfinalizer(lambda: conf.set(functions, jvm.FUNCTIONS["records"]))
+    world.produce(*mixed_records(3_100, every=100), partitions=2)
+    ingestion = world.ingestion(trigger={"max_records": 2_600})
+    ingestion.run(until_caught_up=True)
+    assert world.checked().commits == 2
+    last, first = (commit.receipt for commit in world.commit_log().commits)
+    batches, plan = BatchReader(ingestion.context), plan_batch(ingestion.config, shape_of(ingestion.config), None)
+
+    def read(frame: DataFrame) -> set[tuple[str, int, int]]:
+        return {tuple(row) for row in frame.select("_topic", "_partition", "_offset").collect()}
+
+    def offsets(ranges: OffsetRanges) -> set[tuple[str, int, int]]:
+        return {(s.topic, s.partition, offset) for s in ranges for offset in range(s.start, s.end)}
+
+    other, by_two = batches.frame(last.ranges), batches.records(first)
+    assert read(by_two) == offsets(first.ranges)
+    by_one = batches.records(last)
+    decided = decide(plan, by_one)
+    assert read(by_one) == read(decided.records) == read(other) == offsets(last.ranges)
+    start = first.ranges.first(7)
+    again = batches.records(replace(first, ranges=start))
+    next_plan = plan_batch(ingestion.config, shape_of(ingestion.config), None, plan)
+    next_decided = decide(next_plan, again)
+    assert read(again) == read(next_decided.records) == offsets(start)
+    assert (again is by_one, next_decided.records is decided.records) == (jar, jar)
+    assert by_two is not by_one
+    assert read(other) == offsets(last.ranges)
 
 
 @pytest.mark.classic

@@ -160,5 +160,5 @@ def test_rows_are_kept_for_the_next_batch(spark: SparkSession, extract: str, is_
     first = plan_batch(config, shape, None)
     second = plan_batch(config, shape, None, first)
     assert first.now < second.now
-    assert (second.kept_rows is first.kept_rows) == is_kept
-    assert set_aside(second, []).kept_rows is not second.kept_rows
+    assert (second.frames is first.frames) == is_kept
+    assert set_aside(second, []).frames is not second.frames

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ def test_own_sessions_compile_methods_of_any_length(spark: SparkSession) -> None
 
 
 _NAMED = """
+from collections.abc import Mapping
 from pathlib import Path
 from lakeingest.delta.catalog import spark as catalog
 from lakeingest.delta.table import Table
@@ -58,40 +60,26 @@ def test_nothing_is_left_in_the_folder_of_a_command(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "here").iterdir()] == ["there"]
 
 
-@pytest.mark.parametrize(
-    ("log_store", "misfits", "offered"),
-    [
-        (jvm.LOG_STORE, {}, {"json", "avro", "pattern", "zlib", "records"}),
-        (jvm.LOG_STORE, {"avro": "no.such.Class"}, {"json", "pattern", "zlib", "records"}),
-        (jvm.LOG_STORE, {"json": "no.such.Class"}, {"avro", "pattern", "zlib", "records"}),
-        (jvm.LOG_STORE, {"pattern": "no.such.Class"}, {"json", "avro", "zlib", "records"}),
-        (jvm.LOG_STORE, {"zlib": "no.such.Class"}, {"json", "avro", "pattern", "records"}),
-        (jvm.LOG_STORE, {"records": "no.such.Class"}, {"json", "avro", "pattern", "zlib"}),
-        ("another.LogStore", {}, set()),
-    ],
-    ids=[
-        "with the jar",
-        "where avro does not fit",
-        "where json does not fit",
-        "where patterns do not fit",
-        "where zlib does not fit",
-        "where records do not fit",
-        "without the jar",
-    ],
-)
-def test_a_session_reads_in_one_step_what_it_can(
-    spark: SparkSession,
-    log_store: str,
-    misfits: dict[str, str],
-    offered: set[str],
-) -> None:
+@pytest.mark.parametrize("misfit", [None, *jvm.FUNCTIONS], ids=lambda kind: f"where {kind} does not fit")
+def test_a_session_reads_in_one_step_what_it_can(spark: SparkSession, misfit: str | None) -> None:
     """Somebody's session is tried first, and left as it was where its classes do not do it."""
+    misfits = {misfit: "no.such.Class"} if misfit else {}
+    assert _offered(spark, jvm.LOG_STORE, jvm.FUNCTIONS | misfits) == jvm.FUNCTIONS.keys() - misfits
+
+
+def test_a_session_without_the_jar_is_not_tried(spark: SparkSession) -> None:
+    """Its owner has not named the log store that is in the jar."""
+    assert _offered(spark, "another.LogStore", jvm.FUNCTIONS) == set()
+
+
+def _offered(spark: SparkSession, log_store: str, classes: Mapping[str, str]) -> set[str]:
+    """The kinds of functions that somebody's session has once these classes were tried in it."""
     somebodys = spark.newSession()
     somebodys.conf.set("spark.delta.logStore.s3a.impl", log_store)
-    for format in jvm.FUNCTIONS:
-        somebodys.conf.unset(jvm.catalog(format))
-    session._offer_functions(somebodys, jvm.FUNCTIONS | misfits)
-    assert {format for format in jvm.FUNCTIONS if somebodys.conf.get(jvm.catalog(format), None)} == offered
+    for kind in jvm.FUNCTIONS:
+        somebodys.conf.unset(jvm.catalog(kind))
+    session._offer_functions(somebodys, classes)
+    return {kind for kind in jvm.FUNCTIONS if somebodys.conf.get(jvm.catalog(kind), None)}
 
 
 @pytest.mark.classic

@@ -1,10 +1,6 @@
 package io.lakeingest;
 
-import java.lang.ref.WeakReference;
-import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.Supplier;
 
 import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
@@ -40,11 +36,10 @@ import org.apache.spark.sql.types.StructType;
  */
 public class RecordFunctions extends Functions implements TableCatalog {
     /** Each is kept by the plan that takes, and by the table. */
-    private static final Map<String, WeakReference<TakenRows>> TAKEN = new ConcurrentHashMap<>();
+    private static final KeptEntries<TakenRows> TAKEN = new KeptEntries<>();
 
     /** Each is kept by the plans that read the table. */
-    private static final Map<String, WeakReference<AtomicReference<TakenTable.Content>>> NEWEST =
-            new ConcurrentHashMap<>();
+    private static final KeptEntries<AtomicReference<TakenTable.Content>> NEWEST = new KeptEntries<>();
 
     @Override
     BoundFunction named(String name) {
@@ -58,33 +53,18 @@ public class RecordFunctions extends Functions implements TableCatalog {
 
     /** A plan that is analyzed anew, while an earlier one is there, takes into the same rows. */
     private static TakenRows takenRows(String id) {
-        return entry(TAKEN, id, () -> {
+        return TAKEN.of(id, () -> {
             TakenRows taken = new TakenRows();
             SparkContext.getOrCreate().register(taken);
             return taken;
         });
     }
 
-    private static synchronized <T> T entry(Map<String, WeakReference<T>> entries, String id, Supplier<T> make) {
-        entries.values().removeIf(each -> each.get() == null);
-        T entry = existing(entries, id);
-        if (entry == null) {
-            entry = make.get();
-            entries.put(id, new WeakReference<>(entry));
-        }
-        return entry;
-    }
-
-    private static <T> T existing(Map<String, WeakReference<T>> entries, String id) {
-        WeakReference<T> entry = entries.get(id);
-        return entry == null ? null : entry.get();
-    }
-
     /** The rows of this table's earlier plans are now those of the frame that is named. */
     @Override
     public Table loadTable(Identifier identifier) throws NoSuchTableException {
         String[] words = identifier.name().split(" ", 6);
-        TakenRows rows = words.length < 6 ? null : existing(TAKEN, words[1]);
+        TakenRows rows = words.length < 6 ? null : TAKEN.existing(words[1]);
         if (rows == null) {
             throw new NoSuchTableException(identifier);
         }
@@ -94,7 +74,7 @@ public class RecordFunctions extends Functions implements TableCatalog {
         }
         StructType columns = (StructType) DataType.fromJson(words[5]);
         TakenTable.Content content = new TakenTable.Content(rows, Long.parseLong(words[3]), Long.parseLong(words[4]));
-        AtomicReference<TakenTable.Content> newest = entry(NEWEST, words[0], AtomicReference::new);
+        AtomicReference<TakenTable.Content> newest = NEWEST.of(words[0], AtomicReference::new);
         newest.set(content);
         return new TakenTable(newest, columns);
     }

@@ -38,7 +38,12 @@ record TakenTable(AtomicReference<Content> newest, StructType fields) implements
 
     @Override
     public Column[] columns() {
-        return Arrays.stream(readSchema().fields())
+        return columns(readSchema());
+    }
+
+    /** Spark's own function of this name takes other arguments in each version. */
+    static Column[] columns(StructType fields) {
+        return Arrays.stream(fields.fields())
                 .map(field -> Column.create(field.name(), field.dataType(), field.nullable()))
                 .toArray(Column[]::new);
     }

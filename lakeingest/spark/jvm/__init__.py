@@ -13,6 +13,8 @@ LOGGING: Path = Path(__file__).with_name("log4j2.properties")
 LOG_STORE = "io.lakeingest.ConditionalS3LogStore"
 # What every refusal of the log store begins with: Spark hands its text on, through Py4J and Connect alike.
 REFUSAL = "Unsafe store: "
+KAFKA_RANGES, KAFKA_PLAN = "io.lakeingest.KafkaRanges", "lakeingest.plan"
+"""Spark's Kafka source as a format whose offsets change below a plan, and the option that says which plan."""
 FUNCTIONS = {
     "json": "io.lakeingest.JsonFunctions",
     "avro": "io.lakeingest.AvroFunctions",
