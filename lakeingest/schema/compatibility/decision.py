@@ -138,7 +138,9 @@ class _SchemaCase:
         Args:
             promotes: see `merge`.
         """
-        if promotes and (why := misfit(self._columns_by_now, value_columns(self.names))):
+        # A record without columns of its own, too, is refused before the table changes.
+        columns = value_columns(self.names)
+        if promotes and (why := misfit(self._columns_by_now, columns)):
             return self.quarantine(Verdict.DIFFERENT_TYPE, why)
         table = self._union(promotes=promotes)
         if why := misfit(self._columns_by_now, value_columns(table)):
