@@ -49,8 +49,8 @@ OWN = {
     **{f"spark.hadoop.fs.{scheme}.impl": S3A for scheme in location.S3},
     # The default of Hadoop 3.5, "analytics", fails where an answer of S3 ends in the middle; this one reads it again.
     "spark.hadoop.fs.s3a.input.stream.type": "classic",
-    # Of a store that asks to slow down, the default of 20 is days: each wait is twice the one before, from half a second
-    # on. With 6 it is half a minute, and then the run's own retries say what it waits for.
+    # Where a store asks to slow down, the default of 20 is days: each wait is twice the one before, from half a second.
+    # With 6 it is half a minute, and then the run's own retries say what it waits for.
     "spark.hadoop.fs.s3a.retry.throttle.limit": "6",
     **{jvm.catalog(format): functions for format, functions in jvm.FUNCTIONS.items()},
     "spark.databricks.delta.snapshotPartitions": "2",
