@@ -88,10 +88,9 @@ class TableHistory:
             PySparkException, Py4JJavaError: it cannot be read.
         """
         path = f"{self.table.location}/_delta_log/{version:020}.json"
-        line = _commit_info(self.table.spark, path)
-        if line is None:
+        info = _commit_info(self.table.spark, path)
+        if info is None:
             return None
-        info = json.loads(line).get("commitInfo", {})
         time = datetime.fromtimestamp(info["timestamp"] / 1000) if "timestamp" in info else None
         names = ("operation", "operationMetrics", "userMetadata")
         return {"version": version, "timestamp": time, **{name: info.get(name) for name in names}}
@@ -180,22 +179,22 @@ class TableHistory:
         return -1
 
 
-def _commit_info(spark: SparkSession, path: str) -> str | None:
-    """The line of a log's file that has its commitInfo; "{}" if none has, None if there is no file."""
+def _commit_info(spark: SparkSession, path: str) -> Mapping[str, Any] | None:
+    """The commitInfo of a log's file; empty if it has none, None if there is no file."""
     from pyspark.errors import AnalysisException
 
     if jvm.offered("log"):
         # Spark computes it while it plans: there is no job.
         read = f"SELECT {jvm.function('log', 'commit')}(path) FROM VALUES ({ddl.text(path)}) AS files(path)"
-        line: str | None = spark.sql(read).collect()[0][0]
-        return line
+        [(line,)] = spark.sql(read).collect()
+        return None if line is None else json.loads(line).get("commitInfo", {})
     try:
         lines = spark.read.text(path).where("""value LIKE '%"commitInfo"%'""").collect()
     except AnalysisException as failed:
         if failed.getCondition() != "PATH_NOT_FOUND":
             raise
         return None
-    return next((line for (line,) in lines if "commitInfo" in json.loads(line)), "{}")
+    return next((info for (line,) in lines if (info := json.loads(line).get("commitInfo"))), {})
 
 
 def named_version(restore: Mapping[str, Any]) -> int | None:

@@ -64,8 +64,8 @@ class RecordSource(Protocol):
 
         Args:
             by_consumer: whether Kafka's are read without Spark's reader, which cannot hold every time.
-            batch_frames: Kafka's of earlier batches.
             read_from: see `Late`; by default, what `topics` has seen last.
+            batch_frames: Kafka's of earlier batches.
         """
 
     def commit(self, group: str, frontier: Frontier) -> None:

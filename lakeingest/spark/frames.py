@@ -36,7 +36,7 @@ def stay_resolved(session: SparkSession) -> bool:
 
 
 class ResolvedFrame:
-    """A frame that is made of another one, and made once: to resolve it takes Spark as long as to compute it."""
+    """A frame that is made of another one, and made once: Spark need not resolve it anew."""
 
     def __init__(self) -> None:
         self._source: object = None

@@ -27,7 +27,6 @@ def test_own_sessions_compile_methods_of_any_length(spark: SparkSession) -> None
 
 
 _NAMED = """
-from collections.abc import Mapping
 from pathlib import Path
 from lakeingest.delta.catalog import spark as catalog
 from lakeingest.delta.table import Table

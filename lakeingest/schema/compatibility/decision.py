@@ -138,7 +138,7 @@ class _SchemaCase:
         Args:
             promotes: see `merge`.
         """
-        # A record without columns of its own, too, is refused before the table changes.
+        # Of a part without fields it raises, also where nothing is promoted: before the table changes.
         columns = value_columns(self.names)
         if promotes and (why := misfit(self._columns_by_now, columns)):
             return self.quarantine(Verdict.DIFFERENT_TYPE, why)
