@@ -14,7 +14,7 @@ from lakeingest.config import Storage
 from lakeingest.delta import prefetch
 from lakeingest.delta.table import Table
 from lakeingest.errors import Fenced
-from lakeingest.spark import session
+from lakeingest.spark import jvm, session
 
 
 def jobs(spark: SparkSession, group: str, work: Callable[[], object]) -> int:
@@ -28,14 +28,15 @@ def jobs(spark: SparkSession, group: str, work: Callable[[], object]) -> int:
 
 
 def test_a_commit_finds_the_state_of_the_log(spark: SparkSession, tmp_path: Path) -> None:
-    """What is left are two jobs: the rows are written, and the log is asked what was committed."""
+    """What is left is one job, which writes the rows; without the jar a second asks the log what was committed."""
     path, logs = tmp_path / "t", session.log_session(spark, Storage())
     assert logs is not None
     write(spark, path, receipt(1, 10))
     by_itself = jobs(spark, "by itself", lambda: write(spark, path, receipt(2, 20)))
     prefetch.prefetch_snapshots(logs, Table(spark, str(path))).join()
-    assert jobs(spark, "ahead", lambda: write(spark, path, receipt(3, 30))) == 2
-    assert by_itself > 2
+    ahead = jobs(spark, "ahead", lambda: write(spark, path, receipt(3, 30)))
+    assert ahead == (1 if jvm.offered("log") else 2)
+    assert by_itself > ahead
 
 
 def test_somebody_elses_commit_is_seen(spark: SparkSession, tmp_path: Path) -> None:
