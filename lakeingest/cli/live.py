@@ -46,6 +46,7 @@ class Live:
 
     Attributes:
         behind: the entries of a catalog that are not as the tables are: name → why.
+        start_seconds: how long it took until the first batch began; 0 before its commit.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Live:
         watch: Watch | None = None,
         lag: str = "lag",
     ) -> None:
-        self.commits, self.lag = 0, 0
+        self.commits, self.lag, self.start_seconds = 0, 0, 0.0
         self._of_lag = lag
         self.behind = dict[str, LakeingestError]()
         self._out, self._name, self._refused, self._records = out, name, 0, 0
@@ -73,6 +74,11 @@ class Live:
             self._status = Console(stderr=True).status(name)
             self._status.start()
         self._redrawn = redrawn or self._status is not None
+
+    @property
+    def seconds(self) -> float:
+        """Since this was made."""
+        return time.monotonic() - self._start
 
     def says(self, text: str) -> None:
         """Show the step before and between commits."""
@@ -104,6 +110,7 @@ class Live:
 
     def commit(self, committed: Committed) -> None:
         """A batch was committed."""
+        self.start_seconds = self.start_seconds or self.seconds - committed.seconds
         self.commits += 1
         self._idle_since = ""
         self.lag = committed.lag

@@ -136,4 +136,5 @@ def of_one(
         with finishing(stop, display), watch.failing(name, stop):
             display.says("reading the tables' logs …")
             total = pipeline.run(until_caught_up=until_caught_up, on_event=display.heard, stop=stop, **accept)
-    return RunSummary(name, display.commits, total, display.lag, display.behind, stop.is_set())
+    took = display.seconds, display.start_seconds
+    return RunSummary(name, display.commits, total, display.lag, display.behind, stop.is_set(), *took)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -128,9 +129,14 @@ def test_run(file: Path, named: str, lakeingest: Command) -> None:
     said = lakeingest("run", file, "--until-caught-up", "--log-format", "none")
     assert said.code == 0
     assert " · commit 2 at " in said.out
-    assert said.out.splitlines()[-1].startswith("caught up: 1 record in 1 commit,")
+    total, times = said.out.splitlines()[-2:]
+    assert total.startswith("caught up: 1 record in 1 commit,")
+    assert re.fullmatch(r"in \d+ s, of which \d+ s passed before the first batch", times)
     again = lakeingest("run", file, "--until-caught-up", "--output", "json", "--log-format", "json")
-    assert again.data == {
+    summary = again.data
+    # Before a first batch there is none here.
+    assert summary.pop("seconds") > summary.pop("start_seconds") == 0
+    assert summary == {
         "pipeline": named,
         "commits": 0,
         "consumed": 0,

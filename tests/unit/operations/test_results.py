@@ -112,7 +112,16 @@ FOUND = Result(Rule("e(a)", "e", {"column": "a"}, {}, True, "hold"), False, 9, 1
 ADOPTED = {"topic": HOSTILE, "partition": 0, "rows": 5, "first": None, "frontier": 5, "double": 0}
 ADOPTED |= {"kafka_first": 0, "kafka_end": 9}
 WINDOW = Window(HOSTILE, 0, 5, 9, 1, HOSTILE, 4, 3)
-RUN = RunSummary("p", 2, Counts(9, 6, 2, 1), 7, {HOSTILE: CatalogUnreachable(f"a\n{HOSTILE}", cure="c")}, stopped=False)
+RUN = RunSummary(
+    "p",
+    2,
+    Counts(9, 6, 2, 1),
+    7,
+    {HOSTILE: CatalogUnreachable(f"a\n{HOSTILE}", cure="c")},
+    stopped=False,
+    seconds=29,
+    start_seconds=9,
+)
 OPENER = Opener(HOSTILE, "sql", None, "w", HOSTILE)
 COMPARED = Compared(OffsetRanges(()), (1000, 1001), (5, 3))
 RESULTS: dict[str, Showable] = {
@@ -252,11 +261,12 @@ def test_a_terminal_shows_hostile_values_only(
             replace(RUN, catalog_behind={"e": CatalogUnreachable("a\nb", cure="c")}),
             [
                 "caught up: 9 records in 2 commits, 6 to the table, 2 to quarantine, 1 dropped",
+                "in 29 s, of which 9 s passed before the first batch",
                 *("the catalog is behind the table: a", "b", "  cure: c"),
             ],
         ),
-        (RunSummary("p", 0, Counts(), 0, {}, stopped=True), ["stopped; nothing was committed"]),
-        (RunSummary("p", 0, Counts(), 0, {}, stopped=False), ["caught up; there was nothing new to commit"]),
+        (RunSummary("p", 0, Counts(), 0, {}, True, 1, 0), ["stopped; nothing was committed"]),
+        (RunSummary("p", 0, Counts(), 0, {}, False, 1, 0), ["caught up; there was nothing new to commit"]),
         (RebuildPlan("/b", "/new", 1, PLAN), ["/new has not 1 offset of /b yet", PLAN.headline, "nothing was written"]),
         (Rebuild("f", "/b", "/new", replace(RUN, stopped=True)), ["the same command goes on from there"]),
         (
