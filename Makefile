@@ -91,8 +91,8 @@ test-report: venv ## The page of `lakeingest report` in a headless browser: ever
 test-infra: venv ## infra/ by the CDK, cfn-lint, checkov, schemas and linters; Airflow and Dagster load their examples
 	$(BIN)/pytest tests/infra -m infra
 
-bench: venv ## lakeingest beside hand-written jobs, into benchmarks/RESULTS.md
-	$(BIN)/python benchmarks/ingest.py --json benchmarks/results.json --markdown benchmarks/RESULTS.md
+bench: venv ## Every figure that has a target, beside it, in one run of an hour, into benchmarks/RESULTS.md
+	$(BIN)/python benchmarks/bench.py --json benchmarks/results.json --markdown benchmarks/RESULTS.md
 
 soak: venv ## Faults and kills at random: make soak MINUTES=10 KILLS=50 SEED=1
 	MINUTES=$(or $(MINUTES),10) KILLS=$(or $(KILLS),50) $(if $(SEED),SEED=$(SEED)) $(BIN)/pytest tests/faults/test_soak.py -m soak

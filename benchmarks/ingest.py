@@ -1,7 +1,7 @@
 """lakeingest beside the Spark jobs that one writes by hand, and two ways without Spark: one topic, in turn, in one run.
 
     python benchmarks/ingest.py [--records 1000000] [--rounds 3] [--only wide/avro/0 …] [--ways lakeingest bare …]
-        [--old] [--json FILE] [--markdown FILE]
+        [--old] [--json FILE]
 
 The ways:
 
@@ -21,6 +21,9 @@ and dead letters in the same JVM. These two have Spark's own settings, but for w
 ("cold s"; Spark and Kafka Connect run already). Every table is new; with --old each has a thousand of the records
 already, so that what is measured is how a pipeline goes on, and not how it makes its tables. CPU is that of the way's
 JVM with its Python workers, and of this process; Kafka and S3 run on the same machine, and are not counted.
+
+A way that fails, by running out of memory say, goes no further: that it failed is its result. Each topic has a process
+and servers of its own, so that the next one is measured all the same.
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -100,16 +105,26 @@ def measured(bench: Bench, ways: Sequence[str], rounds: int) -> Iterator[dict[st
         for (way, _), table in tables.items():
             bench.take(way, table)
         bench.produce_rest()
+    topic = {"shape": bench.shape, "format": bench.format, "bad": bench.bad, "records": bench.records, "mib": bench.mib}
+    failed = set[str]()
     for turn in range(rounds + 1):
         # Another one begins each time.
         first = turn % len(ways)
         for way in (*ways[first:], *ways[:first]):
-            took = take(bench, way, tables[way, turn])
-            of = {"shape": bench.shape, "format": bench.format, "bad": bench.bad, "records": bench.records}
-            print(
-                f"  round {turn}, {way}: {took.seconds:.1f} s, {took.cpu_s:.1f} s of CPU", file=sys.stderr, flush=True
-            )
-            yield {**of, "mib": bench.mib, "way": way, "round": turn, **asdict(took)}
+            if way in failed:
+                continue
+            try:
+                took = take(bench, way, tables[way, turn])
+            # Whatever it is: the others are measured.
+            except Exception as error:
+                failed.add(way)
+                failure = str(error).strip().partition("\n")[0] or type(error).__name__
+                print(f"  round {turn}, {way}: {failure}", file=sys.stderr, flush=True)
+                yield {**topic, "way": way, "round": turn, "failure": failure}
+            else:
+                text = f"{took.seconds:.1f} s, {took.cpu_s:.1f} s of CPU"
+                print(f"  round {turn}, {way}: {text}", file=sys.stderr, flush=True)
+                yield {**topic, "way": way, "round": turn, **asdict(took)}
 
 
 HEADINGS = ("", "records/s", "min–max", "MiB/s", "CPU s/M", "min–max", "cold s", "peak MiB", "files", "commits")
@@ -120,6 +135,9 @@ def rows(found: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     table = []
     for way in dict.fromkeys(each["way"] for each in found):
         cold, *warm = (each for each in found if each["way"] == way)
+        if failure := (cold, *warm)[-1].get("failure"):
+            table.append((way, f"failed in round {len(warm)}: {failure}", *[""] * (len(HEADINGS) - 2)))
+            continue
         records = cold["records"]
         rates = sorted(records / each["seconds"] for each in warm)
         cpu = sorted(each["cpu_s"] / records * 1e6 for each in warm)
@@ -148,7 +166,10 @@ def median(found: Sequence[Mapping[str, Any]], way: str, what: str) -> float:
 
 def ratios(found: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, ...]]:
     """Another way → lakeingest's wall time and CPU as shares of its own, medians of the warm rounds."""
-    others = dict.fromkeys(each["way"] for each in found if each["way"] != "lakeingest")
+    failed = {each["way"] for each in found if "failure" in each}
+    if "lakeingest" in failed:
+        return {}
+    others = dict.fromkeys(each["way"] for each in found if each["way"] not in {"lakeingest", *failed})
     return {
         way: tuple(median(found, "lakeingest", what) / median(found, way, what) for what in ("seconds", "cpu_s"))
         for way in others
@@ -161,7 +182,7 @@ def report(found: Sequence[Mapping[str, Any]]) -> str:
     for each in found:
         cells.setdefault((each["shape"], each["format"], each["bad"]), []).append(each)
     rule = ("---", *["---:"] * (len(HEADINGS) - 1))
-    parts, dirty = [], []
+    parts = []
     for (shape, format, bad), cell in cells.items():
         size = cell[0]["mib"] / cell[0]["records"] * 2**20
         table = "\n".join(f"| {' | '.join(row)} |" for row in (HEADINGS, rule, *rows(cell)))
@@ -170,10 +191,7 @@ def report(found: Sequence[Mapping[str, Any]]) -> str:
         )
         title = f"### {shape} {format}, {bad:.1%} bad: {cell[0]['records']:,} records of {size:,.0f} bytes"
         parts.append(f"{title}\n\n{table}\n\n{shares}\n")
-        if bad and (clean := cells.get((shape, format, 0.0))):
-            times = median(cell, "lakeingest", "seconds") / median(clean, "lakeingest", "seconds")
-            dirty.append(f"- {shape} {format}, {bad:.1%} bad: {times:.2f} × a clean topic's time")
-    return "\n".join([*parts, *dirty]) + "\n"
+    return "\n".join(parts)
 
 
 def main() -> None:
@@ -185,30 +203,43 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", choices=WAYS, help="some of them")
     parser.add_argument("--old", action="store_true", help="into tables that are there already")
     parser.add_argument("--json", type=Path, help="a file for each round's figures")
-    parser.add_argument("--markdown", type=Path, help="a file for the tables")
-    asked = parser.parse_args()
-    cells = [(s, f, float(b)) for s, f, b in (each.split("/") for each in asked.only)] if asked.only else CELLS
-    found: list[dict[str, Any]] = []
-    with embedded() as (stack, folder), ExitStack() as others:
-        sinks = not asked.old and (not asked.ways or "iceberg" in asked.ways)
-        worker = others.enter_context(connect(stack, folder)) if sinks else None
-        for shape, format, bad in cells:
-            print(f"{shape} {format}, {bad:.1%} bad", file=sys.stderr, flush=True)
-            records = max(1, int(asked.records * orders.SHAPES[shape].share))
-            first = _FIRST if asked.old else None
-            bench = Bench(stack, folder, shape, format, bad, records, connect=worker, first=first)
-            ways = [way for way in bench.ways if way in (asked.ways or bench.ways)]
-            for each in measured(bench, ways, asked.rounds):
-                found.append(each)
-                # What is there already is kept if the run is broken off.
-                if asked.json:
-                    asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-            bench.close()
+    arguments = parser.parse_args()
+    cells = [(s, f, float(b)) for s, f, b in (each.split("/") for each in arguments.only)] if arguments.only else CELLS
+    if len(cells) == 1:
+        rounds = topic(arguments, *cells[0])
+    else:
+        rounds = [each for cell in cells for each in elsewhere(arguments, cell)]
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rounds, indent=2) + "\n", encoding="utf-8")
     made = f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    told = f"# What was measured\n\n{made}\n\n{report(found)}"
-    if asked.markdown:
-        asked.markdown.write_text(told, encoding="utf-8")
-    Console(width=140, highlight=False).print(told)
+    Console(width=140, highlight=False).print(f"{made}\n\n{report(rounds)}")
+
+
+def topic(arguments: argparse.Namespace, shape: str, format: str, bad: float) -> list[dict[str, Any]]:
+    """Each round of each way with one topic, over a stack of its own."""
+    print(f"{shape} {format}, {bad:.1%} bad", file=sys.stderr, flush=True)
+    with embedded() as (stack, folder), ExitStack() as others:
+        is_plain = (shape, format, bad, arguments.old) == ("narrow", "json", 0.0, False)
+        is_connect_taken = is_plain and "iceberg" in (arguments.ways or WAYS)
+        worker = others.enter_context(connect(stack, folder)) if is_connect_taken else None
+        records = max(1, int(arguments.records * orders.SHAPES[shape].share))
+        first = _FIRST if arguments.old else None
+        bench = Bench(stack, folder, shape, format, bad, records, connect=worker, first=first)
+        others.callback(bench.close)
+        ways = [way for way in bench.ways if way in (arguments.ways or bench.ways)]
+        return list(measured(bench, ways, arguments.rounds))
+
+
+def elsewhere(arguments: argparse.Namespace, cell: tuple[str, str, float]) -> list[dict[str, Any]]:
+    """The same in a process of its own: whatever a way does to Spark, the next topic has a new one."""
+    ways = ["--ways", *arguments.ways] if arguments.ways else []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rounds.json"
+        own = ["--records", str(arguments.records), "--rounds", str(arguments.rounds), *["--old"] * arguments.old]
+        name = "/".join(map(str, cell))
+        command = [sys.executable, __file__, "--only", name, *ways, *own, "--json", str(file)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return json.loads(file.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """A trigger of one second under a steady stream: how late a commit is, and what becomes of the table's files.
 
-    python benchmarks/small.py [--rate 1000] [--seconds 180] [--json FILE]
+    python benchmarks/small.py [--rate 1000] [--share 0] [--seconds 180] [--json FILE]
 
-Each second `rate` orders are produced, one every millisecond or so. A record is as late as the moment when the run
-tells of the commit that made it readable, minus the time it was produced. The first minute is left out. In the end
-the table is compacted.
+Each second `rate` orders are produced, one every millisecond or so, of which a share is refused. A record is as late as
+the moment when the run tells of the commit that made it readable, minus the time it was produced. The first minute is
+left out. In the end the table is compacted.
 """
 
 from __future__ import annotations
@@ -27,24 +27,22 @@ sys.path.insert(0, str(ROOT / "tests"))
 import orders  # noqa: E402
 from confluent_kafka import Producer  # noqa: E402
 from embedded import embedded  # noqa: E402
-from support.pipelines import config_of  # noqa: E402
 from support.records import create_topic  # noqa: E402
+from ways import pipeline, suite  # noqa: E402
 
 from lakeingest.ingest.events import Committed  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
-from lakeingest.pipeline import Pipeline  # noqa: E402
 
 _WARM_S = 60.0
 """After which commits and records count: until then Java still compiles."""
 
 
-def stream(stack: Addresses, topic: str, rate: int, seconds: int, stop: threading.Event) -> None:
+def stream(stack: Addresses, topic: str, arguments: argparse.Namespace, stop: threading.Event) -> None:
     """Produce `rate` orders a second, then say stop."""
+    rate, encode = arguments.rate, orders.encoder(stack, topic, "json", "narrow")
     producer = Producer({"bootstrap.servers": stack.kafka, "linger.ms": 5})
     begun = time.monotonic()
-    for n, value in enumerate(
-        orders.values("narrow", rate * seconds, 0, orders.encoder(stack, topic, "json", "narrow"))
-    ):
+    for n, value in enumerate(orders.values("narrow", rate * arguments.seconds, arguments.share, encode)):
         if (ahead := begun + n / rate - time.monotonic()) > 0.01:
             producer.poll(0)
             time.sleep(ahead)
@@ -54,23 +52,20 @@ def stream(stack: Addresses, topic: str, rate: int, seconds: int, stop: threadin
     stop.set()
 
 
-def measured(stack: Addresses, rate: int, seconds: int) -> dict[str, Any]:
+def measured(stack: Addresses, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Run the pipeline under the stream, look at its commits, and compact the table."""
     create_topic(stack, "small", 2)
-    config = config_of(
-        stack,
-        "small",
-        schema={"columns": orders.NARROW},
-        partition=[{"by": "time", "field": "ts", "every": "day"}],
-        trigger={"every": "1 second"},
-    )
-    ingestion, told, stop = Pipeline(config), dict[int, float](), threading.Event()
+    ingestion = pipeline(stack, "small", "narrow", "json", suite(folder), trigger={"every": "1 second"})
+    config, told, stop = ingestion.config, dict[int, float](), threading.Event()
     took: dict[int, float] = {}
+    refused = 0
     _ = ingestion.spark
-    producing = threading.Thread(target=stream, args=(stack, "small", rate, seconds, stop))
+    producing = threading.Thread(target=stream, args=(stack, "small", arguments, stop))
     producing.start()
 
     def tell(progress: Committed) -> None:
+        nonlocal refused
+        refused += progress.counts.refused
         took[progress.sequence] = progress.seconds
         told[progress.sequence] = time.time()
         print(f"  {progress.sequence}: {progress.counts.accepted} in {progress.seconds:.2f} s", file=sys.stderr)
@@ -95,7 +90,8 @@ def measured(stack: Addresses, rate: int, seconds: int) -> dict[str, Any]:
     compacted = ingestion.compact(128 * 2**20)[0]
     warm = [took[sequence] for sequence, when in told.items() if when >= first + _WARM_S]
     return {
-        "rate": rate,
+        "rate": arguments.rate,
+        "refused": refused,
         "commits": len(took),
         "warm_commits": len(warm),
         "commit_p50_s": statistics.median(warm),
@@ -113,14 +109,15 @@ def main() -> None:
     """Bring up a stack of its own, and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", type=int, default=1000, help="records a second")
+    parser.add_argument("--share", type=float, default=0.0, help="of records that are refused")
     parser.add_argument("--seconds", type=int, default=180, help=f"of which the first {_WARM_S:.0f} do not count")
     parser.add_argument("--json", type=Path, help="a file for the figures")
-    asked = parser.parse_args()
-    with embedded() as (stack, _):
-        found = measured(stack, asked.rate, asked.seconds)
-    if asked.json:
-        asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    print("\n".join(f"{name:16} {value:,.2f}" for name, value in found.items()))
+    arguments = parser.parse_args()
+    with embedded() as (stack, folder):
+        figures = measured(stack, folder, arguments)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    print("\n".join(f"{name:16} {value:,.2f}" for name, value in figures.items()))
 
 
 if __name__ == "__main__":
