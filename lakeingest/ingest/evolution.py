@@ -183,8 +183,7 @@ class Evolution:
             return RefusedSchema(writer_schema.header, UNUSABLE, f"{writer_schema.label}: {writer_schema.problem}")
         if decision.action == "quarantine":
             return RefusedSchema(writer_schema.header, str(decision.verdict), f"{writer_schema.label}: {decision.why}")
-        names = naming.with_column_names(writer_schema.schema, decision.table)
-        names = naming.without(names, writer_schema.schema, decision.rescued)
+        names = naming.with_column_names(writer_schema.schema, decision.table, rescued=decision.rescued)
         return SchemaBranch(
             writer_schema.header,
             writer_schema.id,

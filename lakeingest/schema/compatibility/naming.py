@@ -30,12 +30,16 @@ def _bare(schema: Schema) -> Schema:
     return replace(schema, default=None, version=None, fields=fields, key=key, value=value)
 
 
-def with_column_names(record: Schema, table: Schema | None, path: str = "") -> Schema:
+def with_column_names(record: Schema, table: Schema | None, path: str = "", *, rescued: Sequence[str] = ()) -> Schema:
     """The record's schema under the names of the columns that take its parts, in the same order and without aliases.
 
     A field goes to the column of its name, else to the one that is known by this name too, else to the one that is
     known by one of its aliases, unless another field of the record bears that name. What no column takes keeps its
     name.
+
+    Args:
+        rescued: fields, as paths of the record, for which it was decided that no column takes them. They have no name,
+            and what is within them has its own: a column may be known by such a name since.
 
     Raises:
         NameClash: two fields would go to one column.
@@ -43,19 +47,21 @@ def with_column_names(record: Schema, table: Schema | None, path: str = "") -> S
     if table is None or record.type != table.type:
         table = None
     below = {"array": ELEMENT, "map": VALUE}.get(record.type, "")
-    part = partial(_named_part, table=table)
+    part = partial(_named_part, table=table, rescued=rescued)
     return replace(
         record,
         name=_type_name(record, table),
         aliases=(),
-        fields=tuple(_named_fields(record.fields, table.fields if table else (), path)),
+        fields=tuple(_named_fields(record.fields, table.fields if table else (), path, rescued)),
         key=part(record.key, "key", path + KEY),
         value=part(record.value, "value", path + below),
     )
 
 
-def _named_part(part: Schema | None, which: str, path: str, *, table: Schema | None) -> Schema | None:
-    return part and with_column_names(part, getattr(table, which) if table else None, path)
+def _named_part(
+    part: Schema | None, which: str, path: str, *, table: Schema | None, rescued: Sequence[str]
+) -> Schema | None:
+    return part and with_column_names(part, getattr(table, which) if table else None, path, rescued=rescued)
 
 
 def _type_name(record: Schema, table: Schema | None) -> str | None:
@@ -65,19 +71,26 @@ def _type_name(record: Schema, table: Schema | None) -> str | None:
     return table.name if common else record.name
 
 
-def _named_fields(fields: Sequence[Field], columns: Sequence[Field], path: str) -> Iterator[Field]:
+def _named_fields(
+    fields: Sequence[Field], columns: Sequence[Field], path: str, rescued: Sequence[str]
+) -> Iterator[Field]:
     # A table has one column for upper and lower case.
     columns_by_name = {alias.lower(): column for column in columns for alias in column.aliases}
     columns_by_name |= {column.name.lower(): column for column in columns}
     field_names, field_by_column = {field.name.lower() for field in fields}, dict[str, str]()
     for field in fields:
+        below = step(path, field.name)
+        if below in rescued:
+            yield Field("", with_column_names(field.schema, None))
+            continue
         names = [field.name, *(alias for alias in field.aliases if alias.lower() not in field_names)]
         column = next((columns_by_name[name.lower()] for name in names if name.lower() in columns_by_name), None)
         name = column.name if column else field.name
         other = field_by_column.setdefault(name.lower(), field.name)
         if other.lower() != field.name.lower():
-            raise NameClash(f"{step(path, field.name)} and {step(path, other)} would both go to the column {name}")
-        yield Field(name, with_column_names(field.schema, column.schema if column else None, step(path, field.name)))
+            raise NameClash(f"{below} and {step(path, other)} would both go to the column {name}")
+        inner = with_column_names(field.schema, column.schema if column else None, below, rescued=rescued)
+        yield Field(name, inner)
 
 
 def remembering(table: Schema, record: Schema, names: Schema) -> Schema:
@@ -168,18 +181,3 @@ def with_field_names(names: Schema, record: Schema) -> Schema:
     key = names.key and record.key and with_field_names(names.key, record.key)
     value = names.value and record.value and with_field_names(names.value, record.value)
     return replace(names, fields=fields, key=key, value=value)
-
-
-def without(names: Schema, record: Schema, rescued: Sequence[str], path: str = "") -> Schema:
-    """`names` of a record, where these of its fields, as paths, have no name, and so no column."""
-    if not rescued:
-        return names
-    below = {"array": ELEMENT, "map": VALUE}.get(record.type, "")
-    fields = []
-    for field, name in zip(record.fields, names.fields, strict=True):
-        at = step(path, field.name)
-        inner = without(name.schema, field.schema, rescued, at)
-        fields.append(Field("" if at in rescued else name.name, inner))
-    key = names.key and record.key and without(names.key, record.key, rescued, path + KEY)
-    value = names.value and record.value and without(names.value, record.value, rescued, path + below)
-    return replace(names, fields=tuple(fields), key=key, value=value)

@@ -133,10 +133,28 @@ def test_a_field_keeps_its_column(mode: str, history: list[Schema], log: list[in
             if entry.action == "quarantine":
                 continue
             schema = history[(entry.version - 1) % len(history)]
-            names = naming.without(naming.with_column_names(schema, table), schema, entry.rescued)
+            names = naming.with_column_names(schema, table, rescued=entry.rescued)
             assert placed.setdefault(entry.version, names) == names
             assert table is not None
             assert [*naming.without_column(schema, names, table)] == [*entry.rescued]
+
+
+@pytest.mark.parametrize("kind", [INT, struct({"A": INT})], ids=["clash", "inner"])
+def test_a_rescued_field_stays_without_a_column(kind: Schema) -> None:
+    """A later version makes its name another one of a column: records of the older version could not be read any more,
+    or what is within the field got the column's names.
+    """
+    inner = struct({"a": INT}, optional=True)
+    first, older = struct({"b": inner}), struct({"d": kind, **({"b": inner} if kind is INT else {})})
+    later = replace(first, fields=(Field("d", inner, ("b",)),))
+    for log in ([0, 1], [0, 1, 2]):
+        ledger = decided("FORWARD", [first, older, later], log, [0])
+        entry = ledger.entries[1]
+        assert (entry.action, entry.rescued) == ("project", ("d",))
+        names = naming.with_column_names(older, ledger.table("value"), rescued=entry.rescued)
+        assert [field.name for field in names.fields] == ["", *(["b"] if kind is INT else [])]
+        assert names.fields[0].schema == kind
+    assert [column.aliases for column in ledger.table("value").fields] == [("d",)]
 
 
 @given(st.sampled_from(MODES), st.sampled_from(TRANSFORMS), st.lists(NUMERIC, min_size=2, max_size=5), LOGS)
