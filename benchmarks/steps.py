@@ -36,7 +36,7 @@ _WARM = 2
 def steps(bench: Bench) -> dict[str, Callable[[], None]]:
     """The ways to be timed, by name."""
     ingestion = bench.ingestion("steps")
-    topics = ingestion.broker.topics()
+    topics = ingestion.context.source.topics()
     execution = MicroBatchExecution(ingestion.context, None, CommitLog("", ingestion.config.name))
     kafka = execution.reader.frame(offsets.next_ranges(topics.first, topics.last, bench.records))
     execution.discover_schemas(kafka, 1)

@@ -2,13 +2,14 @@ package io.lakeingest;
 
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.math.BigDecimal;
 import java.math.MathContext;
 import java.math.RoundingMode;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 
 import com.fasterxml.jackson.core.JsonFactory;
@@ -17,10 +18,12 @@ import com.fasterxml.jackson.core.JsonParseException;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.util.JsonParserDelegate;
+import org.apache.spark.SparkUpgradeException;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.json.JSONOptions;
 import org.apache.spark.sql.catalyst.json.JacksonParser;
-import org.apache.spark.sql.catalyst.util.BadRecordException;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.sources.Filter;
@@ -36,6 +39,7 @@ import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
+import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -82,8 +86,9 @@ public class JsonFunctions extends Functions {
         private final StructType marked;
         private final boolean rounds;
         private final boolean wholes;
-        private transient JacksonParser parser;
+        private transient JsonFactory factory;
         private transient Names names;
+        private transient Reader reader;
 
         Parse(StructType schema, StructType marked, boolean rounds, boolean wholes) {
             this.schema = schema;
@@ -112,39 +117,34 @@ public class JsonFunctions extends Functions {
             if (value == null || !opens(value) || !isText(value)) {
                 return null;
             }
-            if (parser == null) {
-                names = Names.of(marked, rounds, wholes, false, false);
-                parser = new JacksonParser(schema, options(), false, noFilters());
+            if (reader == null) {
+                JSONOptions options = options();
+                factory = options.buildJsonFactory();
+                names = Names.of(marked, rounds, wholes, false, false, Names.NO_FIELD);
+                reader = Reader.of(schema, new JacksonParser(schema, options, false, noFilters()));
             }
-            Watched[] watched = new Watched[1];
             InternalRow row;
+            Watched watched = null;
             try {
-                row = parser.parse(
-                        value,
-                        (factory, bytes) -> watched[0] = watched(factory, bytes, names),
-                        bytes -> UTF8String.EMPTY_UTF8)
-                    .head();
-            } catch (Exception failed) {
-                // Scala declares no exceptions.
-                if (failed instanceof BadRecordException) {
-                    return null;
+                watched = new Watched(factory.createParser(value), names);
+                try {
+                    watched.nextToken();
+                    row = (InternalRow) reader.read(watched);
+                } finally {
+                    watched.close();
                 }
+            } catch (SparkUpgradeException failed) {
                 throw failed;
+            } catch (Exception unreadable) {
+                // Scala declares none of those that its converters throw.
+                return null;
             }
-            if (!watched[0].whole) {
+            if (row == null || !watched.whole) {
                 return null;
             }
             row.setBoolean(schema.size() - OWN, true);
-            row.setBoolean(schema.size() - OWN + 1, watched[0].undeclared);
+            row.setBoolean(schema.size() - OWN + 1, watched.undeclared);
             return row;
-        }
-
-        private static Watched watched(JsonFactory factory, byte[] bytes, Names names) {
-            try {
-                return new Watched(factory.createParser(bytes), names);
-            } catch (IOException impossible) {
-                throw new UncheckedIOException(impossible);
-            }
         }
 
         /** Whether a text begins with a brace: what Jackson takes for UTF-16 or UTF-32, or skips as a mark, does not. */
@@ -204,52 +204,152 @@ public class JsonFunctions extends Functions {
         }
     }
 
+    /**
+     * Reads one value, at its first token or at the name before it. Objects and arrays are read here, and other values
+     * by Spark's converter of their type: for each object its own one makes arrays of defaults that no column has.
+     */
+    private abstract static class Reader {
+        final Function1<JsonParser, Object> converter;
+
+        private Reader(Function1<JsonParser, Object> converter) {
+            this.converter = converter;
+        }
+
+        abstract Object read(Watched parser) throws IOException;
+
+        static Reader of(DataType type, JacksonParser spark) {
+            Function1<JsonParser, Object> converter = spark.makeConverter(type);
+            if (type instanceof StructType struct) {
+                Reader[] fields = new Reader[struct.size()];
+                for (int at = 0; at < fields.length; at++) {
+                    fields[at] = of(struct.fields()[at].dataType(), spark);
+                }
+                return new OfObject(converter, fields);
+            }
+            return type instanceof ArrayType array
+                ? new OfArray(converter, of(array.elementType(), spark)) : new OfValue(converter);
+        }
+
+        /** The first token of the value. */
+        static JsonToken first(Watched parser) throws IOException {
+            JsonToken token = parser.currentToken();
+            return token == JsonToken.FIELD_NAME ? parser.nextToken() : token;
+        }
+    }
+
+    private static final class OfValue extends Reader {
+        OfValue(Function1<JsonParser, Object> converter) {
+            super(converter);
+        }
+
+        @Override
+        Object read(Watched parser) {
+            return converter.apply(parser);
+        }
+    }
+
+    private static final class OfObject extends Reader {
+        private final Reader[] fields;
+
+        OfObject(Function1<JsonParser, Object> converter, Reader[] fields) {
+            super(converter);
+            this.fields = fields;
+        }
+
+        @Override
+        Object read(Watched parser) throws IOException {
+            if (first(parser) != JsonToken.START_OBJECT) {
+                // Null, or no object.
+                return converter.apply(parser);
+            }
+            GenericInternalRow row = new GenericInternalRow(fields.length);
+            for (JsonToken token = parser.nextToken(); token != JsonToken.END_OBJECT; token = parser.nextToken()) {
+                int at = parser.field();
+                if (at == Names.NO_FIELD) {
+                    parser.nextToken();
+                    parser.skipChildren();
+                } else {
+                    row.update(at, fields[at].read(parser));
+                }
+            }
+            return row;
+        }
+    }
+
+    private static final class OfArray extends Reader {
+        private final Reader element;
+
+        OfArray(Function1<JsonParser, Object> converter, Reader element) {
+            super(converter);
+            this.element = element;
+        }
+
+        @Override
+        Object read(Watched parser) throws IOException {
+            if (first(parser) != JsonToken.START_ARRAY) {
+                return converter.apply(parser);
+            }
+            List<Object> values = new ArrayList<>();
+            for (JsonToken token = parser.nextToken(); token != JsonToken.END_ARRAY; token = parser.nextToken()) {
+                values.add(element.read(parser));
+            }
+            return new GenericArrayData(values.toArray());
+        }
+    }
+
     /** What a value may have in it: an object's names (null: any), what each element is, and what it becomes. */
     private static final class Names {
         private enum Kind { OTHER, WHOLE, DECIMAL, FLOAT, DOUBLE, EXACT, TEXT, JSON }
 
+        static final int NO_FIELD = -1;
         /** Of a value that has none that are declared. */
-        private static final Names NONE = new Names(null, null, Kind.OTHER, 0);
+        private static final Names NONE = new Names(null, null, Kind.OTHER, 0, NO_FIELD);
         private final Map<String, Names> fields;
         private final Names each;
         private final Kind kind;
         /** The most places of a decimal. */
         private final int places;
+        /** The field's number in its object, if it is one that is declared. */
+        private final int field;
 
-        private Names(Map<String, Names> fields, Names each, Kind kind, int places) {
+        private Names(Map<String, Names> fields, Names each, Kind kind, int places, int field) {
             this.fields = fields;
             this.each = each == null ? this : each;
             this.kind = kind;
             this.places = places;
+            this.field = field;
         }
 
-        static Names of(DataType type, boolean rounds, boolean wholes, boolean exact, boolean json) {
+        static Names of(DataType type, boolean rounds, boolean wholes, boolean exact, boolean json, int number) {
             if (type instanceof StructType struct) {
-                Map<String, Names> found = new HashMap<>();
-                for (StructField field : struct.fields()) {
-                    found.put(field.name(), of(field.dataType(), rounds, wholes,
-                        exact || field.metadata().contains(EXACT), field.metadata().contains(JSON)));
+                Map<String, Names> fields = new HashMap<>();
+                for (int at = 0; at < struct.size(); at++) {
+                    StructField field = struct.fields()[at];
+                    fields.put(field.name(), of(field.dataType(), rounds, wholes,
+                        exact || field.metadata().contains(EXACT), field.metadata().contains(JSON), at));
                 }
-                return new Names(found, NONE, Kind.OTHER, 0);
+                return new Names(fields, NONE, Kind.OTHER, 0, number);
             }
             if (type instanceof DecimalType decimal) {
-                return new Names(null, NONE, Kind.DECIMAL, rounds ? Integer.MAX_VALUE : decimal.scale());
-            }
-            if (wholes && type instanceof IntegralType) {
-                return new Names(null, NONE, Kind.WHOLE, 0);
-            }
-            if (type instanceof DoubleType) {
-                return new Names(null, NONE, exact ? Kind.EXACT : Kind.DOUBLE, 0);
-            }
-            if (type instanceof FloatType) {
-                return new Names(null, NONE, Kind.FLOAT, 0);
-            }
-            if (type instanceof StringType) {
-                return new Names(null, NONE, json ? Kind.JSON : Kind.TEXT, 0);
+                return new Names(null, NONE, Kind.DECIMAL, rounds ? Integer.MAX_VALUE : decimal.scale(), number);
             }
             DataType inner = type instanceof ArrayType array ? array.elementType()
                 : type instanceof MapType map ? map.valueType() : null;
-            return inner == null ? NONE : new Names(null, of(inner, rounds, wholes, exact, json), Kind.OTHER, 0);
+            Names each = inner == null ? NONE : of(inner, rounds, wholes, exact, json, NO_FIELD);
+            return new Names(null, each, kind(type, wholes, exact, json), 0, number);
+        }
+
+        private static Kind kind(DataType type, boolean wholes, boolean exact, boolean json) {
+            if (wholes && type instanceof IntegralType) {
+                return Kind.WHOLE;
+            }
+            if (type instanceof DoubleType) {
+                return exact ? Kind.EXACT : Kind.DOUBLE;
+            }
+            if (type instanceof FloatType) {
+                return Kind.FLOAT;
+            }
+            return !(type instanceof StringType) ? Kind.OTHER : json ? Kind.JSON : Kind.TEXT;
         }
     }
 
@@ -280,6 +380,11 @@ public class JsonFunctions extends Functions {
         Watched(JsonParser parser, Names names) {
             super(parser);
             next = names;
+        }
+
+        /** The number of the field whose name stands here; NO_FIELD if it is not declared. */
+        int field() {
+            return next.field;
         }
 
         @Override
