@@ -176,6 +176,8 @@ class MicroBatchExecution:
         broken, reasons = dict[str, int](), dict[str, int]()
         # 3.
         if not receipt.whole(counts.accepted):
+            # The next batch need not wait for it: quarantine's commit leaves a core to it.
+            self.context.prefetch(self.context.tables.main)
             with self._timed("quarantine"):
                 # Under the pipeline's own name, also where a backfill has found them.
                 rows = decided.set_aside(kafka, self.config.known_as, receipt.sequence)
