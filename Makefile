@@ -38,6 +38,7 @@ test: venv ## Format, lint, types, and the tests that are not slow; stops at the
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	MYPYPATH=tests:benchmarks $(BIN)/mypy --config-file= --ignore-missing-imports --follow-imports=silent benchmarks
 	$(BIN)/pytest $(TWO)
 
 # All but what has a target of its own.

@@ -64,6 +64,7 @@ def starts(config: PipelineConfig, rounds: int) -> list[float]:
 def grow(stack: Addresses, ingestion: Pipeline, commits: int, files: int) -> None:
     """Write as many commits behind the newest one, and let Delta make a checkpoint of them."""
     spark, path, name = ingestion.spark, ingestion.config.table.path, ingestion.config.name
+    assert path is not None
     newest = commit_log.read(Table(spark, path), name).newest
     assert newest is not None
     keys = {"aws_access_key_id": stack.s3_access_key, "aws_secret_access_key": stack.s3_secret_key}

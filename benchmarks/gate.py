@@ -24,6 +24,7 @@ from support.pipelines import config_of  # noqa: E402
 from support.records import Record, produce  # noqa: E402
 
 from lakeingest.config import file as pipeline_file  # noqa: E402
+from lakeingest.ingest.events import Committed  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
 from lakeingest.local.demo import flights  # noqa: E402
 from lakeingest.pipeline import Pipeline  # noqa: E402
@@ -60,9 +61,11 @@ def measure(stack: Addresses, batches: int, records: int, rounds: int) -> None:
             changes = {"source": {"topics": ["bench"]}, "schema": {"columns": columns}, **gate}
             config = config_of(stack, f"bench_{way}_{turn}", trigger={"max_records": records}, **changes)
             times = [time.monotonic()]
-            counts = Pipeline(config).run(
-                until_caught_up=True, on_progress=lambda _, times=times: times.append(time.monotonic())
-            )
+
+            def note(_: Committed, times: list[float] = times) -> None:
+                times.append(time.monotonic())
+
+            counts = Pipeline(config).run(until_caught_up=True, on_progress=note)
             took = times[1] - times[0], time.monotonic() - times[1]
             assert (counts.accepted, counts.refused) == (batches * records, 0)
             if turn:

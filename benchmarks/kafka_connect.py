@@ -102,7 +102,7 @@ class Connect:
     def rows(self, table: str) -> int:
         """In the table's newest snapshot."""
         newest = self._catalog.load_table(f"bench.{table}").current_snapshot()
-        return int(newest.summary["total-records"]) if newest and newest.summary else 0
+        return int(newest.summary["total-records"] or 0) if newest and newest.summary else 0
 
     def files(self, table: str) -> tuple[int, int]:
         """Data files, and commits, of the table."""

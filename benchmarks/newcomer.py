@@ -67,7 +67,7 @@ class Newcomer:
     def types(self, *words: str) -> str:
         """Run a command of lakeingest's as its own process; what it printed."""
         begun = time.monotonic()
-        command = [Path(sys.executable).with_name("lakeingest"), *words]
+        command = [str(Path(sys.executable).with_name("lakeingest")), *words]
         done = subprocess.run(
             command, env=self.environment, cwd=self.folder, capture_output=True, text=True, check=False
         )

@@ -216,8 +216,10 @@ def main() -> None:
         _ = bench.ingestion("warm").spark
         for number in range(-asked.warm, asked.rounds):
             if number == 0:
-                for each in (*found.values(), *parts.values()):
-                    each.clear()
+                for rounds in found.values():
+                    rounds.clear()
+                for seconds in parts.values():
+                    seconds.clear()
             for kind in ("on", "off") if number % 2 else ("off", "on"):
                 take(kind, f"round_{number}_{kind}".replace("-", "warm_"))
         observing = observing_cpu_s(bench)

@@ -16,7 +16,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -165,7 +165,7 @@ def plane(bench: Bench, table: str) -> None:
             )
         else:
             DeltaTable(where, storage_options=storage).create_write_transaction(
-                actions, "append", _schema(), ["day"], commit_properties=done
+                [*actions], "append", _schema(), ["day"], commit_properties=done
             )
 
 
@@ -196,12 +196,13 @@ def main() -> None:
     with embedded() as (stack, folder):
         bench = Bench(stack, folder, "narrow", "json", 0.0, asked.records)
         _ = bench.spark
+        ways: dict[str, Callable[[str], None]] = {
+            "plane": partial(plane, bench),
+            "lakeingest": bench.lakeingest,
+            "bare": bench.by_hand.bare,
+        }
         for n in range(asked.rounds + 1):
-            for way, take in {
-                "plane": partial(plane, bench),
-                "lakeingest": bench.lakeingest,
-                "bare": bench.by_hand.bare,
-            }.items():
+            for way, take in ways.items():
                 took = spent(partial(take, f"{way}-{n}"))
                 print(f"  round {n}, {way}: {took.seconds:.1f} s, {took.cpu_s:.1f} s of CPU", file=sys.stderr)
                 if n:
@@ -212,6 +213,7 @@ def main() -> None:
             .selectExpr("count(*)", "count(DISTINCT id)")
             .first()
         )
+        assert rows is not None
         assert tuple(rows) == (asked.records, asked.records), rows
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

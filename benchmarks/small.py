@@ -73,6 +73,7 @@ def measured(stack: Addresses, folder: Path, arguments: argparse.Namespace) -> d
     ingestion.run(stop=stop, on_progress=tell)
     producing.join()
     spark, path = ingestion.spark, config.table.path
+    assert path is not None
     ends = {
         (s.topic, s.partition, s.end): told[c.receipt.sequence]
         for c in commit_log.read(Table(spark, path), config.name, back=None).commits

@@ -16,6 +16,7 @@ import argparse
 import json
 import statistics
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, help="a file for the figures")
     asked = parser.parse_args()
-    ways = {"lakeingest": partial(ours, steps=STEPS), "without": partial(ours, steps=[]), "by hand": by_hand}
+    ways: dict[str, Callable[..., object]] = {
+        "lakeingest": partial(ours, steps=STEPS),
+        "without": partial(ours, steps=[]),
+        "by hand": by_hand,
+    }
     took: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     with embedded() as (stack, folder):
         bench = Bench(stack, folder, "narrow", "json", 0.0, asked.records)
