@@ -176,8 +176,6 @@ class MicroBatchExecution:
         broken, reasons = dict[str, int](), dict[str, int]()
         # 3.
         if not receipt.whole(counts.accepted):
-            # The next batch need not wait for it: quarantine's commit leaves a core to it.
-            self.context.prefetch(self.context.tables.main)
             with self._timed("quarantine"):
                 # Under the pipeline's own name, also where a backfill has found them.
                 rows = decided.set_aside(kafka, self.config.known_as, receipt.sequence)
@@ -233,6 +231,8 @@ class MicroBatchExecution:
 
     def quarantine(self, rows: DataFrame, receipt: Receipt, account: Account) -> tuple[dict[str, int], dict[str, int]]:
         """Commit rows to quarantine; how many break which expectation, and how many have which reason."""
+        # Meanwhile, so that the next batch need not wait for it.
+        self.context.prefetch(self.context.tables.main)
         observation, suite = Observation(), self.context.suite
         by_expectation = quarantine.by_expectation([rule.name for rule in suite.refusing] if suite else [])
         rows = rows.observe(observation, quarantine.by_reason(), *by_expectation.values(), *sums.aggregates_of_rows())
