@@ -124,7 +124,7 @@ public class JsonFunctions extends Functions {
                 reader = Reader.of(schema, new JacksonParser(schema, options, false, noFilters()));
             }
             InternalRow row;
-            Watched watched = null;
+            Watched watched;
             try {
                 watched = new Watched(factory.createParser(value), names);
                 try {
@@ -208,14 +208,15 @@ public class JsonFunctions extends Functions {
      * Reads one value, at its first token or at the name before it. Objects and arrays are read here, and other values
      * by Spark's converter of their type: for each object its own one makes arrays of defaults that no column has.
      */
-    private abstract static class Reader {
-        final Function1<JsonParser, Object> converter;
+    private static class Reader {
+        private final Function1<JsonParser, Object> converter;
+        /** What a value that is read here begins with; null where the converter reads all. */
+        private final JsonToken opening;
 
-        private Reader(Function1<JsonParser, Object> converter) {
+        private Reader(Function1<JsonParser, Object> converter, JsonToken opening) {
             this.converter = converter;
+            this.opening = opening;
         }
-
-        abstract Object read(Watched parser) throws IOException;
 
         static Reader of(DataType type, JacksonParser spark) {
             Function1<JsonParser, Object> converter = spark.makeConverter(type);
@@ -227,24 +228,22 @@ public class JsonFunctions extends Functions {
                 return new OfObject(converter, fields);
             }
             return type instanceof ArrayType array
-                ? new OfArray(converter, of(array.elementType(), spark)) : new OfValue(converter);
+                ? new OfArray(converter, of(array.elementType(), spark)) : new Reader(converter, null);
         }
 
-        /** The first token of the value. */
-        static JsonToken first(Watched parser) throws IOException {
+        /** Null, and what has another type, is the converter's too. */
+        final Object read(Watched parser) throws IOException {
+            return opening != null && first(parser) == opening ? content(parser) : converter.apply(parser);
+        }
+
+        /** What stands behind the opening, to its end. */
+        Object content(Watched parser) throws IOException {
+            throw new IllegalStateException("a value without an opening has no content");
+        }
+
+        private static JsonToken first(Watched parser) throws IOException {
             JsonToken token = parser.currentToken();
             return token == JsonToken.FIELD_NAME ? parser.nextToken() : token;
-        }
-    }
-
-    private static final class OfValue extends Reader {
-        OfValue(Function1<JsonParser, Object> converter) {
-            super(converter);
-        }
-
-        @Override
-        Object read(Watched parser) {
-            return converter.apply(parser);
         }
     }
 
@@ -252,16 +251,12 @@ public class JsonFunctions extends Functions {
         private final Reader[] fields;
 
         OfObject(Function1<JsonParser, Object> converter, Reader[] fields) {
-            super(converter);
+            super(converter, JsonToken.START_OBJECT);
             this.fields = fields;
         }
 
         @Override
-        Object read(Watched parser) throws IOException {
-            if (first(parser) != JsonToken.START_OBJECT) {
-                // Null, or no object.
-                return converter.apply(parser);
-            }
+        Object content(Watched parser) throws IOException {
             GenericInternalRow row = new GenericInternalRow(fields.length);
             for (JsonToken token = parser.nextToken(); token != JsonToken.END_OBJECT; token = parser.nextToken()) {
                 int at = parser.field();
@@ -280,15 +275,12 @@ public class JsonFunctions extends Functions {
         private final Reader element;
 
         OfArray(Function1<JsonParser, Object> converter, Reader element) {
-            super(converter);
+            super(converter, JsonToken.START_ARRAY);
             this.element = element;
         }
 
         @Override
-        Object read(Watched parser) throws IOException {
-            if (first(parser) != JsonToken.START_ARRAY) {
-                return converter.apply(parser);
-            }
+        Object content(Watched parser) throws IOException {
             List<Object> values = new ArrayList<>();
             for (JsonToken token = parser.nextToken(); token != JsonToken.END_ARRAY; token = parser.nextToken()) {
                 values.add(element.read(parser));
