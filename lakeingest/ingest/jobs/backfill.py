@@ -188,7 +188,9 @@ class BackfillJob:
     def committed(self, attempt: Attempt, take: Take, batch: Committed) -> None:
         """See `Job.committed`."""
         self.rest = self.rest.without(take.receipt.ranges)
-        self.context.prefetch(self.context.tables.main)
+        if take.receipt.whole(batch.counts.accepted):
+            # Else that began while rows were committed to quarantine.
+            self.context.prefetch(self.context.tables.main)
 
     def reported(self, attempt: Attempt, batch: Committed) -> Committed:
         """See `Job.reported`: a batch without the records that the tables had already, which are no new ones; its lag
