@@ -21,6 +21,7 @@ from lakeingest.spark import jvm
 
 NOW = datetime(2026, 11, 28, 4, 5, 6, 789, UTC)
 Row = tuple[Any, ...]
+_SCHEMA = f"{_COLUMNS}, {REFUSED} BOOLEAN"
 
 
 def records(count: int) -> list[Row]:
@@ -55,7 +56,7 @@ class Pass:
 
 @pytest.fixture
 def frame(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame(records(20), f"{_COLUMNS}, {REFUSED} BOOLEAN").repartition(3)
+    return spark.createDataFrame(records(20), _SCHEMA).repartition(3)
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_none_is_refused(frame: DataFrame, named: str) -> None:
 def test_more_than_the_bound(spark: SparkSession, named: str, count: int, mib: int) -> None:
     """A task gives no more than its share; where a record is missing, the driver gives none."""
     value = F.encode(F.repeat(F.lit("v"), mib * 2**20), "utf-8")
-    nothing = spark.createDataFrame([], f"{_COLUMNS}, {REFUSED} BOOLEAN")
+    nothing = spark.createDataFrame([], _SCHEMA)
     numbers = spark.range(count, numPartitions=2).select(F.col("id").alias("_offset"), value.alias("_raw_value"))
     frame = nothing.unionByName(numbers.withColumn(REFUSED, F.lit(True)), allowMissingColumns=True)
     batch = Pass(frame, named)
@@ -125,7 +126,7 @@ def test_without_the_jar(frame: DataFrame, named: str) -> None:
 def test_several_megabytes(spark: SparkSession, named: str) -> None:
     """They are cut between records, so that several tasks diagnose them."""
     rows = [("t", 0, n, None, None, b"v" * 100_000, [], True) for n in range(35)]
-    batch = Pass(spark.createDataFrame(rows, f"{_COLUMNS}, {REFUSED} BOOLEAN"), named)
+    batch = Pass(spark.createDataFrame(rows, _SCHEMA), named)
     again = batch.again()
     assert again is not None
     by_task = again.groupBy(F.spark_partition_id()).agg(F.count("*"), F.max(F.length("_raw_value"))).collect()
@@ -137,7 +138,7 @@ def test_several_megabytes(spark: SparkSession, named: str) -> None:
 def test_a_task_that_runs_again(spark: SparkSession, named: str) -> None:
     """What a frame's tasks took a second time comes in the place of what they took first."""
     rows = [("t", 0, n, None, None, b"v", [], True) for n in range(10)]
-    batch = Pass(spark.createDataFrame(rows, f"{_COLUMNS}, {REFUSED} BOOLEAN").repartition(3), named)
+    batch = Pass(spark.createDataFrame(rows, _SCHEMA).repartition(3), named)
     batch.frame.write.format("noop").mode("overwrite").save()
     again = batch.again()
     assert again is not None
@@ -162,3 +163,13 @@ def test_rows_are_kept_for_the_next_batch(spark: SparkSession, extract: str, is_
     assert first.now < second.now
     assert (second.frames is first.frames) == is_kept
     assert set_aside(second, []).frames is not second.frames
+
+
+def test_no_more_tasks_than_cores(spark: SparkSession, named: str) -> None:
+    """Each task would generate its code anew, and write a file of its own; and a task for few bytes is not worth it."""
+    large = spark.createDataFrame([("t", 0, n, NOW, None, bytes(100_000), None, True) for n in range(80)], _SCHEMA)
+    again = Pass(large.repartition(8), named).again()
+    assert again is not None
+    rows = again.groupBy(F.spark_partition_id()).count().collect()
+    assert len(rows) == spark.sparkContext.defaultParallelism
+    assert max(row["count"] for row in rows) <= 80 / len(rows) + 1

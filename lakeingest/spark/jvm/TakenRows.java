@@ -53,6 +53,10 @@ final class TakenRows extends AccumulatorV2<byte[], Map<Integer, List<byte[]>>> 
         return byPartition.values().stream().mapToLong(List::size).sum();
     }
 
+    synchronized long bytes() {
+        return byPartition.values().stream().flatMap(List::stream).mapToLong(row -> row.length).sum();
+    }
+
     /** Spark's own method, which is no public one: rows go once, when their task ends. */
     public boolean excludeFromHeartbeat() {
         return true;

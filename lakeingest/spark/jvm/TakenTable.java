@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
@@ -24,9 +25,13 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The rows that were taken, about a megabyte for a task, with a number and a time behind the columns of each. */
+/**
+ * The rows that were taken, with a number and a time behind the columns of each.
+ *
+ * <p>A task for each core, of a megabyte at least: each task generates its code anew, and writes a file of its own.
+ */
 record TakenTable(AtomicReference<Content> newest, StructType fields) implements SupportsRead, Scan, Batch {
-    private static final int CHUNK_BYTES = 1 << 20;
+    private static final int LEAST_BYTES = 1 << 20;
 
     /** What the table has at the moment. */
     record Content(TakenRows rows, long sequence, long micros) {}
@@ -71,6 +76,8 @@ record TakenTable(AtomicReference<Content> newest, StructType fields) implements
     @Override
     public InputPartition[] planInputPartitions() {
         Content content = newest.get();
+        long all = content.rows().bytes();
+        long share = Math.max(LEAST_BYTES, all / SparkContext.getOrCreate().defaultParallelism() + 1);
         List<InputPartition> chunks = new ArrayList<>();
         ArrayList<byte[]> chunk = new ArrayList<>();
         long bytes = 0;
@@ -78,7 +85,7 @@ record TakenTable(AtomicReference<Content> newest, StructType fields) implements
             for (byte[] row : ofTask) {
                 chunk.add(row);
                 bytes += row.length;
-                if (bytes >= CHUNK_BYTES) {
+                if (bytes >= share) {
                     chunks.add(new Chunk(chunk, fields.size(), content.sequence(), content.micros()));
                     chunk = new ArrayList<>();
                     bytes = 0;
