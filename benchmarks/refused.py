@@ -1,9 +1,10 @@
 """What refused records cost a batch: batches with and without them take turns, in one run.
 
-    python benchmarks/refused.py [--records 1000] [--shares 0.01] [--rounds 20] [--format json] [--json FILE]
+    python benchmarks/refused.py [--records 1000] [--shares 0.01] [--rounds 20] [--row 1] [--format json] [--json FILE]
 
-A round is a batch without bad records and one for each share. The first quarter of the rounds is left out: until then
-Java still compiles.
+A round is a row of batches without bad records, and one for each share. The first quarter of the rounds is left out:
+until then Java still compiles. So is the first batch of a row of several: what a batch reads ahead for the next one
+depends on whether it has bad records.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def produce_rounds(stack: Addresses, arguments: argparse.Namespace) -> None:
     ]
     for _ in range(arguments.rounds):
         for batch in batches:
-            produce(stack, _NAME, batch, 1)
+            for _ in range(arguments.row):
+                produce(stack, _NAME, batch, 1)
 
 
 def measured(stack: Addresses, folder: Path, arguments: argparse.Namespace) -> list[dict[str, Any]]:
@@ -62,7 +64,7 @@ def measured(stack: Addresses, folder: Path, arguments: argparse.Namespace) -> l
     def tell(progress: Committed) -> None:
         nonlocal meter
         cpu_s, peak_mib, meter = meter.stop(), meter.peak_mib, Meter()
-        share = shares[len(batches) % len(shares)]
+        share = shares[len(batches) // arguments.row % len(shares)]
         figures = {"share": share, "refused": progress.counts.refused, "seconds": progress.seconds, "cpu_s": cpu_s}
         assert progress.counts.consumed == arguments.records, progress
         batches.append({**figures, "peak_mib": peak_mib, **dict(progress.stages)})
@@ -70,7 +72,8 @@ def measured(stack: Addresses, folder: Path, arguments: argparse.Namespace) -> l
 
     ingestion.run(until_caught_up=True, on_progress=tell)
     meter.stop()
-    return batches[arguments.rounds // 4 * len(shares) :]
+    warm = arguments.rounds // 4 * len(shares) * arguments.row
+    return [batch for at, batch in enumerate(batches) if at >= warm and (arguments.row == 1 or at % arguments.row)]
 
 
 def ratios(batches: list[dict[str, Any]]) -> dict[float, tuple[float, float]]:
@@ -113,7 +116,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=1000, help="of a batch")
     parser.add_argument("--shares", type=float, nargs="+", default=[0.01], help="of bad records, a batch for each")
-    parser.add_argument("--rounds", type=int, default=20, help="of a clean batch and one for each share")
+    parser.add_argument("--rounds", type=int, default=20, help="of clean batches and some for each share")
+    parser.add_argument("--row", type=int, default=1, help="batches of a share, one behind the other")
     parser.add_argument("--format", choices=("json", "avro"), default="json")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     arguments = parser.parse_args()
