@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,13 +41,20 @@ class Cluster:
     def executors(self) -> list[psutil.Process]:
         """Their JVMs, worker by worker."""
         children = [child for worker in self.workers for child in psutil.Process(worker.pid).children(recursive=True)]
-        return [each for each in children if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())]
+        return [each for each in children if _is_executor(each)]
 
     def add_worker(self) -> None:
         """One more, of one core and 1 GiB."""
         name = f"worker-{len(self.workers)}"
         words = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(self.folder / name), self.url)
         self.workers.append(_started("worker.Worker", self.folder / f"{name}.log", "--host", "127.0.0.1", *words))
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    # One that has ended may not be waited for yet, and has no command line.
+    with suppress(psutil.Error):
+        return "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+    return False
 
 
 @contextmanager
