@@ -84,6 +84,7 @@ STORED = {
         "read_from": {"table": "s3a://lake/bronze", "version": 41, "id": "5f3c…", "since": 40},
         "late": {"flights": {"0": [310, 412]}},
         "dropped_topics": {"flights_old": "kP0d…"},
+        "moved": {"flights": {"0": "eNoTFAMAADoAKA=="}},
     },
     "account": {
         "counts": {"consumed": 1900, "accepted": 1898, "refused": 1, "dropped": 1},
@@ -93,6 +94,8 @@ STORED = {
         "settles": 7,
         "open": 1,
         "table": {"rows": 1898, "mixed": "2b1f0c53a97d4e68", "placed": "0000000000002e"},
+        "deletes": 3,
+        "refused": {"flights": {"0": "eNrrVgcAAT8Asw=="}},
     },
     "schemas": {"digest": "82ca8c7044ae762a"},
     "decided": {"version": 12, "account": 6},

@@ -52,7 +52,11 @@ RESERVED = frozenset({TOPIC, PARTITION, OFFSET, TIMESTAMP, KEY, HEADERS, SCHEMA_
 """Columns that lakeingest adds to a table; a declared column may not bear such a name."""
 
 UNDECODED = "_undecoded"
-"""Whether key or value could not be decoded: BOOLEAN, never null; what rules ask of a record is asked of the others."""
+"""Whether key or value could not be decoded, or the record deletes a row: BOOLEAN, never null; what rules ask of a
+record is asked of the others.
+"""
+DELETES = "_raw_deletes"
+"""Whether a record deletes the row of its key: BOOLEAN, never null; there in mode upsert alone."""
 
 REFUSED, DROPPED = "_refused", "_dropped"
 """Whether a record is refused, or dropped as declared: BOOLEAN, never null."""

@@ -12,8 +12,9 @@ from lakeingest.config.options import Option
 _FILLED = ("source.topics", "schema.columns", "table.path")
 """Not required by their part, but by the defaults of others."""
 
-_INSTEAD = ("source.table", "storage.access_points")
-"""Options that stand instead of others."""
+_OF_UPSERT = ("table.keys", "table.order_by", "table.on_tombstone")
+_INSTEAD = ("source.table", "storage.access_points", *_OF_UPSERT)
+"""Options that stand instead of others, or beside another value of them."""
 
 HEAD = """\
 # yaml-language-server: $schema=pipeline.schema.json

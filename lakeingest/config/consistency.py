@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from itertools import islice, takewhile
 
 from lakeingest.config import contract as promises
-from lakeingest.config import hiding, partition_format, parts, table_places
+from lakeingest.config import hiding, partition_format, parts, row_mode, table_places
 from lakeingest.config.base import Mistake
 from lakeingest.config.contract import Contract
 from lakeingest.config.formats import AvroFormat, JsonValue, uses_registry
@@ -99,7 +99,7 @@ def mistakes(file: Parts) -> Iterator[Mistake]:
             "cannot read widened columns; write rewrite or refuse, or drop schema.widening",
         )
     if table:
-        yield from table_places.catalog(table, file.quarantine, file.contract)
+        yield from (*row_mode.mistakes(table, decode), *table_places.catalog(table, file.quarantine, file.contract))
     if table and not table.identifier:
         yield Mistake(
             ("table", "path"), "required, and missing; write where the table lies, as in 's3a://lake/flights'"

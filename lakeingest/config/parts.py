@@ -9,6 +9,7 @@ from pydantic import Field
 
 from lakeingest.config.base import Part
 from lakeingest.config.formats import BytesFormat, JsonValue, KeyFormat, ValueFormat
+from lakeingest.config.row_mode import RowMode
 from lakeingest.config.values import (
     WHOLE,
     Budget,
@@ -178,7 +179,7 @@ class _TableIdentity(Part):
         return self.path or self.name or ""
 
 
-class Table(_TableIdentity):
+class Table(RowMode, _TableIdentity):
     """The Delta table that accepted records are written to."""
 
     path: Location | None = Field(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -120,9 +121,22 @@ class PipelineConfig(Part):
         return self.table.comment or (self.contract.description if self.contract else None)
 
     @property
+    def deletes(self) -> str:
+        """Path or name of the table of deleted keys; empty where no record deletes one."""
+        return table_places.deletes(self.table)
+
+    @property
+    def on_null(self) -> Literal["ignore", "write", "quarantine"]:
+        """What becomes of a record without a value: as decode.on_null says, or table.on_tombstone."""
+        if not self.table.upserts:
+            return self.decode.on_null
+        return "write" if self.table.tombstones == "delete" else self.table.tombstones
+
+    @property
     def tables(self) -> tuple[str, ...]:
         """The paths and catalog names of its tables."""
-        more = (self.results,) if self.gate else ()
+        more = (self.deletes,) if self.deletes else ()
+        more = (*more, self.results) if self.gate else more
         if self.contract and self.contract.completeness:
             more = (*more, self.completeness)
         return (self.table.identifier, self.quarantine.identifier, *more)

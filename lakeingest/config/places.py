@@ -64,6 +64,8 @@ def _places(config: PipelineConfig) -> Iterator[tuple[str, str]]:
     """Each table's option, with its path, and with its name."""
     for role, table in ((TABLE, config.table), (QUARANTINE, config.quarantine)):
         yield from ((role, place) for place in (table.path, table.name) if place)
+    if config.deletes:
+        yield "the deletes of table", config.deletes
     if config.gate is not None:
         yield "gate.results", config.results
     if config.contract is not None and config.contract.completeness is not None:

@@ -26,6 +26,11 @@ def results(table: parts.Table, gate: parts.Gate | None) -> str:
     return (gate.results if gate else None) or table.identifier.rstrip("/") + "_expectations"
 
 
+def deletes(table: parts.Table) -> str:
+    """Path or name of the table of deleted keys; empty where no record deletes one."""
+    return table.identifier.rstrip("/") + "_deletes" if table.deletes else ""
+
+
 def completeness(table: parts.Table, contract: Contract | None) -> str:
     """Path or name of the completeness table."""
     followed = contract.completeness if contract else None
@@ -77,6 +82,8 @@ def overlaps(
         tables["source", "table"] = source.table
     if table:
         tables["table", "path" if table.path else "name"] = table.identifier
+        if table.deletes:
+            tables["table", "on_tombstone"] = deletes(table)
     if gate and table and gate.results is None:
         tables["gate", "results"] = results(table, gate)
     if quarantine and (table or quarantine.identifier):

@@ -100,8 +100,8 @@ def decode(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
     return Decoded(
         parsed=key.parsed + value.parsed,
         columns=key.columns | headers | value.columns,
-        refusals=large + key.refusals + (nulls if pipeline.decode.on_null == "quarantine" else ()) + value.refusals,
-        dropped=null if pipeline.decode.on_null == "ignore" else F.lit(False),
+        refusals=large + key.refusals + (nulls if pipeline.on_null == "quarantine" else ()) + value.refusals,
+        dropped=null if pipeline.on_null == "ignore" else F.lit(False),
     )
 
 

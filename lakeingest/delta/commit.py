@@ -21,13 +21,14 @@ from lakeingest.spark.failures import spark_failures, translate
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_LAST_VERSION = "spark.databricks.delta.lastCommitVersionInSession"
+LAST_VERSION = "spark.databricks.delta.lastCommitVersionInSession"
+"""The setting in which Delta names the version that the session wrote last, of whatever table."""
 
 
 class Mode(Protocol):
     """How a commit changes a table: it writes rows with Delta's options, in one version of the table.
 
-    `append` is the first one.
+    `append` is one, and `upsert.Upsert` another.
     """
 
     def __call__(self, table: Table, rows: DataFrame, options: Mapping[str, str], /) -> None: ...
@@ -96,7 +97,7 @@ def _read_back(table: Table, receipt: Receipt) -> Commit | None:
 
     It is the log that tells, as DESCRIBE HISTORY does in four times the time; the session only says where to look.
     """
-    version = table.spark.conf.get(_LAST_VERSION, None)
+    version = table.spark.conf.get(LAST_VERSION, None)
     if version is None:
         return None
     with suppress(*spark_failures()):

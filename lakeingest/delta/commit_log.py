@@ -19,13 +19,41 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Changes:
+    """What a commit of mode upsert did to the rows of the table, as Delta counts it.
+
+    Attributes:
+        inserted, updated, deleted: rows.
+        copied: rows that were written anew as they were, since they lie in a file with one of these.
+        removed, added: data files.
+    """
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    copied: int = 0
+    removed: int = 0
+    added: int = 0
+
+    @classmethod
+    def of(cls, metrics: Mapping[str, Any]) -> Changes:
+        """From the operationMetrics of a MERGE."""
+        rows = [f"numTargetRows{name}" for name in ("Inserted", "Updated", "Deleted", "Copied")]
+        files = ["numTargetFilesRemoved", "numTargetFilesAdded"]
+        return cls(*(int(metrics.get(name) or 0) for name in (*rows, *files)))
+
+
+@dataclass(frozen=True)
 class Commit:
     """A receipt as it stands in the log.
 
     Attributes:
         version: the table's.
         time: when it was committed.
-        rows, files, bytes: of the data files that it wrote, as Delta counts them.
+        rows: what it made rows of: those of the data files that it wrote, as Delta counts them; of mode upsert the
+            records that it accepted, but for those that delete a row.
+        files, bytes: of these data files.
+        changes: what became of the table's rows, in mode upsert; None elsewhere.
         seconds: how long the commit took behind the last data file; 0 where that was not seen.
     """
 
@@ -36,6 +64,7 @@ class Commit:
     files: int = 0
     bytes: int = 0
     seconds: float = 0.0
+    changes: Changes | None = None
 
     @property
     def begins_anew(self) -> bool:
@@ -252,6 +281,10 @@ def _deleted(entry: Mapping[str, Any]) -> int:
 
 def _commit(entry: Mapping[str, Any], receipt: Receipt) -> Commit:
     metrics = entry["operationMetrics"] or {}
+    if receipt.account is not None and entry["operation"] == "MERGE":
+        changes, size = Changes.of(metrics), int(metrics.get("numTargetBytesAdded") or 0)
+        rows = receipt.account.counts.accepted - receipt.account.deletes
+        return Commit(entry["version"], entry["timestamp"], rows, receipt, changes.added, size, changes=changes)
     rows, files, size = (int(metrics.get(f"num{name}", 0)) for name in ("OutputRows", "Files", "OutputBytes"))
     return Commit(entry["version"], entry["timestamp"], rows, receipt, files, size)
 

@@ -11,6 +11,9 @@ from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, Frontier, O
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+COLUMNS = f"{TOPIC} STRING, {PARTITION} INT, {OFFSET} BIGINT"
+"""The coordinates as DDL."""
+
 
 def of(rows: DataFrame, ranges: OffsetRanges) -> DataFrame:
     """The coordinates of the rows within `ranges`: _topic STRING, _partition INT, _offset BIGINT."""

@@ -14,12 +14,13 @@ from lakeingest.record import RESCUED
 if TYPE_CHECKING:
     from lakeingest.delta.table import Table
 
-Kind = Literal["table", "quarantine", "gate.results", "completeness", "export"]
+Kind = Literal["table", "quarantine", "gate.results", "completeness", "export", "deletes"]
 KIND = "lakeingest.kind"
 _COLUMNS: Mapping[Kind, frozenset[str]] = {
     "quarantine": frozenset({"stage", "reason", "message", "pipeline", "sequence", "refused_at"}),
     "gate.results": frozenset({"suite", "fingerprint", "expectation", "asked", "outcome", "observed"}),
     "completeness": frozenset({"pipeline", "period_start", "period_end", "complete_since"}),
+    "deletes": frozenset({"pipeline", "key_1", "deleted_at"}),
     "export": frozenset({"run", "table_id", "from_version", "to_version", "folder", "objects"}),
 }
 _OF_MAIN = ("lakeingest.maker.", "lakeingest.partition.", "lakeingest.schemas.", "lakeingest.adopted.")
@@ -30,6 +31,7 @@ _WORDS: Mapping[Kind, str] = {
     "gate.results": "a table of a gate's results",
     "completeness": "a table of completeness",
     "export": "the log of what was exported",
+    "deletes": "the deleted keys of a table of mode upsert",
 }
 
 
@@ -65,7 +67,11 @@ def check(table: Table, kind: Kind, columns: Collection[str], properties: Mappin
     actual = kind_of(table.properties() if properties is None else properties, columns)
     if actual == kind or (actual is None and kind == "table"):
         return
-    options = {"completeness": "contract.completeness.table", "gate.results": kind}
+    options = {
+        "completeness": "contract.completeness.table",
+        "gate.results": kind,
+        "deletes": "table.path with _deletes",
+    }
     option = options.get(kind, f"{kind}.path (or {kind}.name)")
     raise TableMismatch(
         f"{table} is {_WORDS[actual] if actual else 'a table that something else made'}, and the pipeline file names "

@@ -15,6 +15,7 @@ from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.completeness import CompletenessTable
 from lakeingest.delta.kinds import Kind
 from lakeingest.delta.table import Table
+from lakeingest.delta.upsert import DeletedKeys
 from lakeingest.errors import TableMismatch
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, Frontier, OffsetRanges
 from lakeingest.spark.failures import storage_failures
@@ -50,6 +51,12 @@ class PipelineTables:
     def results(self) -> Table:
         """The table of the gate's results; there is none without a gate."""
         return Table(self.spark, self.config.results)
+
+    @cached_property
+    def deleted_keys(self) -> DeletedKeys | None:
+        """The table of deleted keys; None where no record deletes a row."""
+        place = self.config.deletes
+        return DeletedKeys(Table(self.spark, place), self.config.known_as) if place else None
 
     @cached_property
     def completeness(self) -> CompletenessTable | None:

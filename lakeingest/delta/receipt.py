@@ -15,6 +15,7 @@ from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from lakeingest.delta.offset_lists import NO_OFFSETS, OffsetLists
 from lakeingest.delta.sums import BatchSums, Sums
 from lakeingest.errors import TableMismatch
 from lakeingest.record import NO_RANGES, OffsetRanges
@@ -91,6 +92,9 @@ class Account:
         table: the sums of what the table took of the batch; None where nobody knows them any more, or an older version
             wrote it. What quarantine took is known only behind its
             commit: the next receipt has it.
+        deletes: of mode upsert: how many of the accepted records delete the row of their key.
+        refused: of mode upsert, on the table: which records were refused. There rows do not stay, so that none of them
+            is known by what is missing.
     """
 
     counts: Counts = Counts()
@@ -100,6 +104,8 @@ class Account:
     settles: int = 0
     open: int = 0
     table: Sums | None = None
+    deletes: int = 0
+    refused: OffsetLists = NO_OFFSETS
 
     def to_json(self) -> dict[str, Any]:
         always = {"counts": vars(self.counts)}
@@ -110,13 +116,16 @@ class Account:
             settles=self.settles or None,
             open=self.open or None,
             table=self.table and self.table.to_json(),
+            deletes=self.deletes or None,
+            refused=self.refused.to_json(),
         )
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> Account:
         gaps = OffsetRanges.from_json(tree.get("gaps", {}))
         table = Sums.from_json(tree["table"]) if "table" in tree else None
-        return cls(**{**tree, "counts": Counts(**tree["counts"]), "gaps": gaps, "table": table})
+        counts, refused = Counts(**tree["counts"]), OffsetLists.from_json(tree.get("refused", {}))
+        return cls(**{**tree, "counts": counts, "gaps": gaps, "table": table, "refused": refused})
 
 
 @dataclass(frozen=True)
@@ -139,6 +148,8 @@ class JobFields:
         late: of late records: offsets that they lie within, all of them below the frontier.
         dropped_topics: of a run: topic → topic id of topics that the file no longer names, which was accepted, and
             whose frontier is still in the commit's offsets.
+        moved: of a replay into a table of mode upsert: the records that it takes out of quarantine. There rows do not
+            stay, so that none of them is known by its row.
     """
 
     name: Literal["run", "late", "backfill", "replay", "adoption", "export"] = "run"
@@ -149,6 +160,7 @@ class JobFields:
     read_from: Mapping[str, Any] = field(default_factory=dict)
     late: OffsetRanges = NO_RANGES
     dropped_topics: Mapping[str, str] = field(default_factory=dict)
+    moved: OffsetLists = NO_OFFSETS
 
     def to_json(self) -> dict[str, Any]:
         always = {"name": self.name}
@@ -160,12 +172,13 @@ class JobFields:
             read_from=dict(self.read_from),
             late=self.late.to_json(),
             dropped_topics=dict(self.dropped_topics),
+            moved=self.moved.to_json(),
         )
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> JobFields:
         ranges = {name: OffsetRanges.from_json(tree.get(name, {})) for name in ("gaps", "late")}
-        return cls(**{**tree, **ranges})
+        return cls(**{**tree, **ranges, "moved": OffsetLists.from_json(tree.get("moved", {}))})
 
 
 @dataclass(frozen=True)
@@ -181,7 +194,8 @@ class Receipt:
         ranges: the offsets that were consumed, and so the frontier.
         quarantine: where the pipeline's refused records are.
         job: what made the commit.
-        account: what became of the records; on quarantine only: the table's commit is written before that is known.
+        account: what became of the records; on quarantine only, as the table's commit is written before that is known;
+            in mode upsert on both.
         ledger: digest of the ledger of schemas, this batch's included; on the table only.
         schemas: that ledger, if this batch changed it; else a table property keeps it (see table_properties.py).
         base: the version of the receipt's own table when the batch was decided, if it was known.

@@ -43,11 +43,14 @@ def moved(tables: PipelineTables, replay: Commit) -> DataFrame:
     """The coordinates of the records that a replay brought to the table, as the version that it committed has them.
 
     So a record that came into both tables in another way is not taken for one that was moved. Where that version can
-    no longer be read, all records that are in both are, if they are no more than the replay moved; else none is.
+    no longer be read, all records that are in both are, if they are no more than the replay moved; else none is. A
+    replay into a table of mode upsert names them itself.
 
     Returns:
         _topic STRING, _partition INT, _offset BIGINT
     """
+    if places := replay.receipt.job.moved:
+        return tables.spark.createDataFrame(list(places), coordinates.COLUMNS)
     with suppress(FilesLost, UsageError), storage_failures(tables.main.identifier):
         rows = additions.of_commit(tables.main, replay.version).select(*COORDINATES)
         # Whether the files are there is noticed when they are read.
@@ -73,12 +76,14 @@ def settle(tables: PipelineTables) -> int:
     open_replays = unsettled(tables)
     count = 0
     for each in open_replays.moved:
-        rows = _in_both(tables).join(moved(tables, each), list(COORDINATES), "left_semi")
+        candidates = quarantine.unmoved(tables.refused()) if each.receipt.job.moved else _in_both(tables)
+        rows = candidates.join(moved(tables, each), list(COORDINATES), "left_semi")
         count += _mark(tables, rows, each.receipt)
     if open_replays.standing is not None:
-        rows = tables.refused().where(f"moved.replay > {open_replays.standing}")
-        existing = tables.main.coordinates(coordinates.extent(rows))
-        taken_out = rows.join(existing, list(COORDINATES), "left_anti")
+        taken_out = tables.refused().where(f"moved.replay > {open_replays.standing}")
+        if not tables.config.table.upserts:
+            existing = tables.main.coordinates(coordinates.extent(taken_out))
+            taken_out = taken_out.join(existing, list(COORDINATES), "left_anti")
         count += _update(tables, taken_out, "q.moved IS NOT NULL", "moved", F.lit(None))
     return count
 

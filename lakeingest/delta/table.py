@@ -178,7 +178,7 @@ class Table:
             still: what must hold of a row of the table when it is updated, in SQL.
             column: the column; it has its new value in `rows`.
         """
-        self._merge(rows, same, f"WHEN MATCHED AND {still} THEN UPDATE SET {column} = r.{column}")
+        self.merge(rows, same, f"WHEN MATCHED AND {still} THEN UPDATE SET {column} = r.{column}")
 
     def insert(self, rows: DataFrame, same: Sequence[str]) -> None:
         """Add the rows that are not there yet, in one commit.
@@ -189,14 +189,21 @@ class Table:
         """
         names = [ddl.quoted(name).replace("{", "{{").replace("}", "}}") for name in rows.columns]
         values = ", ".join(f"r.{name}" for name in names)
-        self._merge(rows, same, f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({values})")
+        self.merge(rows, same, f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({values})")
 
     def delete(self, where: str) -> None:
         """Delete the rows for which a condition holds, in SQL."""
         # Delta's DELETE binds no parameters.
         self._though_others_write(lambda: self.spark.sql(f"DELETE FROM {self.sql} WHERE {where}").collect())
 
-    def _merge(self, rows: DataFrame, same: Sequence[str], then: str) -> None:
+    def merge(self, rows: DataFrame, same: Sequence[str], then: str) -> None:
+        """Change rows by others, in one commit, though others write to the table meanwhile.
+
+        Args:
+            rows: no two of them the same.
+            same: the columns by which a row of the table (q) and one of `rows` (r) are the same.
+            then: what becomes of a row, in SQL: WHEN MATCHED THEN …
+        """
         matched = " AND ".join(f"q.{name} = r.{name}" for name in same)
         # In braces is the name of a frame.
         table = self.sql.replace("{", "{{").replace("}", "}}")

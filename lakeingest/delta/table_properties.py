@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _SCHEMAS, _PARTITIONS, _MAKER, _CONTRACT, _ADOPTED = "schemas", "partition", "maker", "contract", "adopted"
-_STATISTICS = "statistics"
+_STATISTICS, _ROWS = "statistics", "rows"
 _PROMISES = (
     "owners",
     "freshness",
@@ -49,6 +49,8 @@ def of_config(config: PipelineConfig, ledger: SchemaLedger) -> dict[str, str]:
         _name(_PARTITIONS, config.known_as): _packed(options(config)),
         _name(_MAKER, config.known_as): _packed({"name": config.known_as, "topics": [*config.source.topics]}),
     }
+    if config.table.upserts:
+        properties[_name(_ROWS, config.known_as)] = _packed(row_options(config))
     properties |= kinds.properties("table") | readers.properties(config.readers) | contract(config)
     return properties | ({_name(_SCHEMAS, config.known_as): _packed(ledger.to_json())} if ledger.entries else {})
 
@@ -140,6 +142,18 @@ def partitions(properties: Mapping[str, str], pipeline: str) -> tuple[Mapping[st
     """The options of each partition that the table was made with; None where an older version made it."""
     value = properties.get(_name(_PARTITIONS, pipeline))
     return tuple(_unpacked(value)) if value else None
+
+
+def row_options(config: PipelineConfig) -> dict[str, Any]:
+    """What of table.mode decides about rows, as JSON has it."""
+    table = config.table
+    return {"mode": table.mode, "keys": [*table.key_paths], "order_by": [*table.order_by]}
+
+
+def rows_of(properties: Mapping[str, str], pipeline: str) -> dict[str, Any]:
+    """The same, of the file that the table was made with."""
+    value = properties.get(_name(_ROWS, pipeline))
+    return dict(_unpacked(value)) if value else {"mode": "append", "keys": [], "order_by": []}
 
 
 def makers(properties: Mapping[str, str]) -> dict[str, list[str]]:

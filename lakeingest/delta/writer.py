@@ -14,7 +14,7 @@ from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Account, Receipt
 from lakeingest.delta.table import Table
 from lakeingest.errors import TableChanged
-from lakeingest.record import OffsetRanges
+from lakeingest.record import DELETES, OffsetRanges
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark import types
 
@@ -29,10 +29,7 @@ class TableWriter:
     Attributes:
         columns: the main table's; None while there is no table.
         properties: the main table's.
-        mode: how a batch changes the main table; quarantine is always appended to.
     """
-
-    mode: commit.Mode = staticmethod(commit.append)
 
     def __init__(
         self, tables: PipelineTables, log: CommitLog, columns: StructType | None, refused: CommitLog | None = None
@@ -103,6 +100,8 @@ class TableWriter:
         ledger: SchemaLedger,
         loosened: Sequence[str],
         partitions: Sequence[PartitionColumn],
+        *,
+        mode: commit.Mode = commit.append,
     ) -> Commit:
         """Commit rows to the main table, with its new columns and the ledger of schemas, all in one.
 
@@ -115,6 +114,7 @@ class TableWriter:
             ledger: the ledger as it is with this batch.
             loosened: columns, paths as SQL has them, that may be null from now on.
             partitions: the table's.
+            mode: how the table changes.
 
         Raises:
             TableChanged: somebody restored the table meanwhile.
@@ -126,19 +126,20 @@ class TableWriter:
         self.check_unchanged()
         # 1.
         self.limit_statistics(partitions)
-        if types.has_ntz(rows.schema) and not types.has_ntz(self.columns):
+        columns = rows.drop(DELETES).schema
+        if types.has_ntz(columns) and not types.has_ntz(self.columns):
             # Delta enables this one by itself for a new table alone.
             main.set_properties({"delta.feature.timestampNtz": "supported"})
         if config.widening == "rewrite":
-            altered = rewrite.widen(main, self.columns, rows.schema, partitions, config.table.compression)
+            altered = rewrite.widen(main, self.columns, columns, partitions, config.table.compression)
         else:
-            altered = main.widen(self.columns, rows.schema)
+            altered = main.widen(self.columns, columns)
         altered |= main.drop_not_null(loosened)
         # 2.
-        evolves = types.has_new_fields(self.columns, rows.schema)
+        evolves = types.has_new_fields(self.columns, columns)
         changed = SchemaLedger() if ledger == self._kept_ledger else ledger
         receipt = replace(receipt, base=self._version, aside=self._aside, ledger=ledger.digest, schemas=changed)
-        commit_done = commit.write(main, rows, receipt, config.table.compression, evolve=evolves, mode=self.mode)
+        commit_done = commit.write(main, rows, receipt, config.table.compression, evolve=evolves, mode=mode)
         # 3.
         commit_log.check_deleted(main.identifier, commit_done)
         self.check_not_restored(main, commit_done)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from lakeingest import decode, transform
 from lakeingest.config import PipelineConfig, TimePartition
 from lakeingest.decode import Decoded, Shape
-from lakeingest.delta import constraints, partitioning
+from lakeingest.delta import constraints, latest, partitioning
 from lakeingest.delta.constraints import Constraints
+from lakeingest.delta.latest import LatestRows
 from lakeingest.gate import evaluate, predicates
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.expectations import WINDOWED
@@ -21,6 +22,7 @@ from lakeingest.gate.suite import Suite
 from lakeingest.ingest import refused_bitmap, refused_records
 from lakeingest.ingest.shape import table_columns
 from lakeingest.record import (
+    DELETES,
     DROPPED,
     HEADERS,
     RAW_BYTES,
@@ -74,6 +76,7 @@ class BatchPlan:
         metrics: what counts in passing how the gate's other expectations are met.
         by_record: whether each record is decided by itself; a rule of uniqueness compares it with the others.
         constraints: what the table itself demands of its rows, if anything.
+        latest: how the latest row of a key is known; None where each record is a row.
         frames: what the next batch under this plan need not make anew.
     """
 
@@ -86,6 +89,7 @@ class BatchPlan:
     metrics: tuple[Column, ...] = ()
     by_record: bool = True
     constraints: Constraints | None = None
+    latest: LatestRows | None = None
     frames: ResolvedFrames = field(default_factory=ResolvedFrames, compare=False, repr=False)
 
     @property
@@ -100,7 +104,7 @@ class BatchPlan:
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        return self._of_record + self._behind
+        return self._of_record + self._of_keys + self._behind
 
     @cached_property
     def _of_record(self) -> tuple[Refusal, ...]:
@@ -109,6 +113,11 @@ class BatchPlan:
         if hidden.hides(self._steps):
             decoded = tuple(map(transform.without_values, decoded))
         return decoded + ((transform.refusal(stages),) if stages else ())
+
+    @cached_property
+    def _of_keys(self) -> tuple[Refusal, ...]:
+        """Those of records that can be no latest row."""
+        return self.latest.refusals if self.latest else ()
 
     @property
     def _steps(self) -> list[TransformStep]:
@@ -140,20 +149,33 @@ class BatchPlan:
             decided = transform.frame(decided, self.shape.stages, self.shape.table)
             undecoded = _any(self.decoded.refusals)
             dropped = dropped | (F.col(transform.LEFT_OUT).isNotNull() & ~undecoded)
-        decided = decided.withColumns({DROPPED: dropped, UNDECODED: _any(self._of_record) | dropped})
+        undecoded = _any(self._of_record) | dropped
+        refused = F.col(UNDECODED) | _any(self._behind)
+        if self.latest:
+            keyless, deletes = _any(self._of_keys), F.col(DELETES)
+            decided = decided.withColumn(DELETES, self.latest.deletes & ~undecoded & ~keyless)
+            undecoded = undecoded | keyless | deletes
+            refused = refused & ~deletes
+        decided = decided.withColumns({DROPPED: dropped, UNDECODED: undecoded})
         if self.constraints:
             decided = self.constraints.frame(decided, self.layout)
-        refused = (F.col(UNDECODED) | _any(self._behind)) & ~dropped
+        refused = refused & ~dropped
         # As columns: an expression within what is observed would be interpreted, row by row.
         decided = decided.withColumns({REFUSED: refused, RAW_BYTES: _bytes()})
         return decided.withColumns(refused_bitmap.bits()) if self.by_record else decided
 
     def accepted(self, decided: DataFrame) -> DataFrame:
-        """The rows of the table: its columns, and the partition columns that Delta does not generate."""
+        """The rows of the table: its columns, and the partition columns that Delta does not generate; of mode upsert
+        also _raw_deletes.
+        """
         rows = decided.where(f"NOT {REFUSED} AND NOT {DROPPED}")
         computed = {c.name: c.value for c in self.layout.columns if c.value is not None}
-        columns = map(ddl.quoted, self.columns)
+        columns = map(ddl.quoted, (*self.columns, DELETES) if self.latest else self.columns)
         return rows.select(*columns, *(column.alias(name) for name, column in computed.items()))
+
+    def rows(self, accepted: DataFrame) -> DataFrame:
+        """Those of accepted records that are rows: not those that delete one."""
+        return accepted.where(f"NOT {DELETES}").drop(DELETES) if self.latest else accepted
 
 
 def _any(refusals: Sequence[Refusal]) -> Column:
@@ -173,12 +195,18 @@ def layout(config: PipelineConfig, shape: Shape, suite: Suite | None, now: datet
     """Where records of this shape go at that moment, if they can be laid out, and asked what the suite asks.
 
     Raises:
-        PipelineFileError: no table can be partitioned as the file says, or the suite asks what the columns cannot meet.
+        PipelineFileError: no table can be partitioned as the file says, or have the latest row of each key; or the
+            suite asks what the columns cannot meet.
     """
     result = partitioning.layout(config.partition, shape.table, now, config.table.path or "")
+    _latest(config, shape)
     if suite is not None:
         suite.check(types.ddl_columns(shape.table))
     return result
+
+
+def _latest(config: PipelineConfig, shape: Shape) -> LatestRows | None:
+    return latest.of(config.table, table_columns(config, shape)) if config.table.upserts else None
 
 
 def plan_batch(
@@ -210,9 +238,8 @@ def plan_batch(
         )
     partition_layout, columns = layout(config, shape, suite, now), table_columns(config, shape)
     demands = constraints.of(properties, table, columns) if table is not None else None
-    batch = BatchPlan(
-        now, shape, decode.decode(config, shape), partition_layout, tuple(columns.fieldNames()), constraints=demands
-    )
+    decoded, names = decode.decode(config, shape), tuple(columns.fieldNames())
+    batch = BatchPlan(now, shape, decoded, partition_layout, names, constraints=demands, latest=_latest(config, shape))
     if suite is None:
         return batch
     refusing = suite.refusing

@@ -14,6 +14,7 @@ from lakeingest.delta.table import Table
 from lakeingest.gate.suite import Suite
 from lakeingest.ingest.batch_gate import BatchGate
 from lakeingest.ingest.source import RecordSource
+from lakeingest.spark import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +41,11 @@ class RunContext:
     @cached_property
     def tables(self) -> PipelineTables:
         return PipelineTables(self.spark, self.config)
+
+    @cached_property
+    def merge_session(self) -> SparkSession:
+        """See `session.merge_session`."""
+        return session.merge_session(self.spark, self.config.storage, self.config.paths)
 
     def prefetch(self, *tables: Table) -> None:
         """Prepare the next commits to these tables, while there is nothing else to do."""

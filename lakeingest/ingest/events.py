@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
+from lakeingest.delta.commit_log import Changes, Commit
 from lakeingest.delta.maintenance.optimize import Compacted
 from lakeingest.delta.receipt import Counts, Run
 from lakeingest.errors import BatchHeld, Fenced, LakeingestError
@@ -88,6 +89,7 @@ class Written:
         rows, files, bytes: of data files, as Delta counts them.
         commit_s: how long the commit itself took, behind the last data file, in seconds.
         columns: name → type (as SQL has it) of the table's columns behind it.
+        changes: what became of the table's rows, in mode upsert; None elsewhere.
     """
 
     rows: int = 0
@@ -95,6 +97,12 @@ class Written:
     bytes: int = 0
     commit_s: float = 0.0
     columns: Mapping[str, str] = field(default_factory=dict)
+    changes: Changes | None = None
+
+    @classmethod
+    def of(cls, commit: Commit, columns: Mapping[str, str]) -> Written:
+        """What a commit wrote."""
+        return cls(commit.rows, commit.files, commit.bytes, commit.seconds, columns, commit.changes)
 
 
 @dataclass(frozen=True)
@@ -136,6 +144,17 @@ class Committed(Event):
     written: Written = field(default_factory=Written)
     schemas: tuple[Entry, ...] = ()
     gate: tuple[Result, ...] = ()
+
+    @property
+    def row_changes(self) -> dict[str, int]:
+        """Of mode upsert: rows that were inserted, updated and deleted; and superseded, the accepted records that
+        changed none, since one of the same key is later, or there is no row to delete. Empty elsewhere.
+        """
+        changes = self.written.changes
+        if changes is None:
+            return {}
+        rows = {name: getattr(changes, name) for name in ("inserted", "updated", "deleted")}
+        return {**rows, "superseded": self.counts.accepted - sum(rows.values())}
 
     @property
     def dropped(self) -> dict[str, int]:

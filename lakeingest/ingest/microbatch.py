@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Observation
 
-from lakeingest import transform
-from lakeingest.delta import kinds, quarantine, sealing, sums
+from lakeingest.delta import commit, kinds, quarantine, sealing, sums
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.partitioning import Layout
 from lakeingest.delta.receipt import Account, Receipt
 from lakeingest.delta.writer import TableWriter
 from lakeingest.errors import PipelineFileError, UsageError
-from lakeingest.ingest import endpoints, preflight, shape
+from lakeingest.ingest import appended_batch, endpoints, latest_batch, preflight, shape
 from lakeingest.ingest.batch_gate import GateDecision
 from lakeingest.ingest.batch_plan import BatchPlan, layout, plan_batch, set_aside
 from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.context import RunContext
-from lakeingest.ingest.decided import Decided, certain, counts_of, decide, time_of
+from lakeingest.ingest.decided import Decided, decide, time_of
 from lakeingest.ingest.events import Committed, Written
 from lakeingest.ingest.evolution import Discovery, Evolution
 from lakeingest.ingest.fixed_columns import FixedColumns
@@ -54,6 +53,7 @@ class MicroBatchExecution:
         reader: reads the batches.
         writer: commits them.
         evolution: the schemas that are known by now.
+        sums_chain: the sums of the newest batch that stands.
         fixed_columns: notices what would change the table; None where the job evolves it (see `Job.evolves`).
     """
 
@@ -77,7 +77,7 @@ class MicroBatchExecution:
         self.context, self.config = context, context.config
         self.reader = BatchReader(context)
         self.writer = TableWriter(context.tables, log, columns, refused)
-        self._sums = SumsChain(context.tables, batches or log, refused)
+        self.sums_chain = SumsChain(context.tables, batches or log, refused)
         registry = partial(endpoints.registry, self.config)
         self.evolution = Evolution(self.config, log.schemas, registry, columns, follows=evolves)
         self.fixed_columns = None if evolves else FixedColumns(self.evolution)
@@ -165,17 +165,15 @@ class MicroBatchExecution:
                 receipt = replace(receipt, job=replace(receipt.job, accepted=decision.accepted))
             # 2.
             with self._timed("write"):
-                commit = self.commit_rows(decided.accepted, self._sums.chained(receipt), decided.batch)
+                write = latest_batch.write if decided.batch.latest else appended_batch.write
+                own_commit, account = write(self, decided, kafka, receipt, existing_count)
         finally:
             if gate.decides:
                 frames.release(decided.accepted)
-        metrics = decided.observation.get
-        counts = counts_of(metrics, commit.rows, existing_count)
-        counts, left_out = certain(receipt, counts, transform.left_out(decided.batch.shape.stages, metrics))
-        account = Account(counts, left_out, table=self._sums.committed(commit, metrics))
+        metrics, counts, left_out = decided.observation.get, account.counts, account.left_out
         broken, reasons = dict[str, int](), dict[str, int]()
         # 3.
-        if not receipt.whole(counts.accepted):
+        if not receipt.whole(own_commit.rows):
             with self._timed("quarantine"):
                 # Under the pipeline's own name, also where a backfill has found them.
                 rows = decided.set_aside(kafka, self.config.known_as, receipt.sequence)
@@ -187,7 +185,7 @@ class MicroBatchExecution:
             results = gate.record(self.context.spark, decision, decided.batch, receipt, metrics=metrics, broken=broken)
         return Committed(
             receipt.sequence,
-            commit.version,
+            own_commit.version,
             counts,
             accepted_held=bool(receipt.job.accepted),
             ranges=receipt.ranges,
@@ -195,7 +193,7 @@ class MicroBatchExecution:
             left_out=left_out,
             bytes=metrics["bytes"] or 0,
             newest=time_of(metrics["newest"]),
-            written=Written(commit.rows, commit.files, commit.bytes, commit.seconds, self.column_types),
+            written=Written.of(own_commit, self.column_types),
             schemas=tuple(e for e in self.evolution.ledger.entries if e.sequence == receipt.sequence),
             gate=tuple(results),
         )
@@ -212,7 +210,7 @@ class MicroBatchExecution:
             decision = self.context.gate.check(
                 decided.batch,
                 decided.records,
-                frames.keep(decided.accepted),
+                decided.batch.rows(frames.keep(decided.accepted)),
                 decided.observation,
                 receipt,
                 accept_held=accept_held,
@@ -222,12 +220,15 @@ class MicroBatchExecution:
         frames.release(decided.accepted)
         return decide(set_aside(decided.batch, decision.aside), kafka), decision
 
-    def commit_rows(self, accepted: DataFrame, receipt: Receipt, batch: BatchPlan) -> Commit:
+    def commit_rows(
+        self, accepted: DataFrame, receipt: Receipt, batch: BatchPlan, mode: commit.Mode = commit.append
+    ) -> Commit:
         """Commit accepted rows to the table (see `TableWriter.commit_rows`)."""
         loosened: Sequence[str] = ()
         if self.fixed_columns is None:
             loosened = self.evolution.loosened(self._columns(), batch.shape.table)
-        return self.writer.commit_rows(accepted, receipt, self.evolution.ledger, loosened, batch.layout.columns)
+        partitions = batch.layout.columns
+        return self.writer.commit_rows(accepted, receipt, self.evolution.ledger, loosened, partitions, mode=mode)
 
     def quarantine(self, rows: DataFrame, receipt: Receipt, account: Account) -> tuple[dict[str, int], dict[str, int]]:
         """Commit rows to quarantine; how many break which expectation, and how many have which reason."""
@@ -237,7 +238,7 @@ class MicroBatchExecution:
         by_expectation = quarantine.by_expectation([rule.name for rule in suite.refusing] if suite else [])
         rows = rows.observe(observation, quarantine.by_reason(), *by_expectation.values(), *sums.aggregates_of_rows())
         rows = sealing.sealed(rows, self.config.quarantine, self.config.steps)
-        self._sums.accounted(self.writer.set_aside(rows, receipt, account), metrics := observation.get)
+        self.sums_chain.accounted(self.writer.set_aside(rows, receipt, account), metrics := observation.get)
         return {n: metrics[f"broken_{at}"] for at, n in enumerate(by_expectation)}, quarantine.reasons_of(metrics)
 
     def _records(self, receipt: Receipt, existing: OffsetRanges) -> tuple[DataFrame, int]:

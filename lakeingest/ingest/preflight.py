@@ -68,6 +68,20 @@ def check_user(config: PipelineConfig, deed: Literal["replay", "accept"]) -> Non
     )
 
 
+def check_appends(config: PipelineConfig, deed: Literal["adopt", "export"]) -> None:
+    """Notice that the rows of the table change, which a deed has no way to follow.
+
+    Raises:
+        UsageError: table.mode is upsert.
+    """
+    cures = {
+        "adopt": "let the pipeline make a table of its own from the beginning of its topics, or rebuild it from bronze",
+        "export": "export a table of mode append that has the same topics; or read this one's change data feed",
+    }
+    if config.table.upserts:
+        raise UsageError(f"{deed} is for tables of mode append, and table.mode is upsert", cure=cures[deed])
+
+
 def check(config: PipelineConfig, log: CommitLog, refused: CommitLog, topics: Topics, accept: Accept) -> None:
     """Notice that the pipeline file was changed to another name, table, quarantine, topic or cluster.
 
@@ -174,6 +188,7 @@ def check_adoptable(config: PipelineConfig, log: CommitLog, refused: CommitLog, 
     Raises:
         TableMismatch: with what to do about it.
     """
+    check_appends(config, "adopt")
     _check_readers(config, log.properties)
     if log.newest is None:
         _check_name(config, log)
@@ -275,6 +290,7 @@ def check_columns(
                 f"{name} {'left out' if value is None else value}" for value in (before[name], now[name])
             )
             raise _otherwise(table, f"partitioned by {before['by']} with {before_text}", now_text)
+    _check_rows(table, config, properties)
     # A key's column takes whatever its schemas say.
     fixed = RESERVED if config.decode.key.format in _PLAIN else RESERVED - {KEY}
     for column in target_columns:
@@ -282,6 +298,31 @@ def check_columns(
             kind = columns[column.name].dataType.simpleString()
             if kind != column.dataType.simpleString():
                 raise _otherwise(table, f"made with {column.name} {kind}", column.dataType.simpleString())
+
+
+def _check_rows(table: Table, config: PipelineConfig, properties: Mapping[str, str]) -> None:
+    """Notice that the table was made for another mode, key or order, or is another pipeline's too.
+
+    Raises:
+        TableMismatch: so it is.
+    """
+    was, now = table_properties.rows_of(properties, config.known_as), table_properties.row_options(config)
+    for name in (name for name in now if now[name] != was[name]):
+        before, after = (
+            each if isinstance(each, str) else ", ".join(each) or "none" for each in (was[name], now[name])
+        )
+        raise TableMismatch(
+            f"{table} was made with table.{name} {before}, the pipeline file says {after}",
+            cure="put it back as it was; or make the table anew: `lakeingest rebuild` from a bronze table, or give the "
+            "pipeline another table.path and let it read its topics from the beginning",
+        )
+    makers = sorted(table_properties.makers(properties).keys() - {config.known_as})
+    if makers and config.table.upserts:
+        raise TableMismatch(
+            f"{table} is written by pipeline {makers[0]!r} too, and table.mode is upsert: which of two rows is the "
+            "latest only one pipeline can tell",
+            cure="give this pipeline a table of its own, or let one pipeline read all topics",
+        )
 
 
 def _otherwise(table: Table, actual: str, expected: str) -> TableMismatch:

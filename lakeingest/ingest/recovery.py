@@ -19,6 +19,7 @@ from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import NO_BATCH, Account, Counts, Receipt
 from lakeingest.errors import OffsetsLost, StorageError
+from lakeingest.ingest import latest_recovery
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.bronze import Late
 from lakeingest.ingest.decided import certain, refused_rows
@@ -218,7 +219,7 @@ def _committed(
         ranges=receipt.ranges,
         refused=refused,
         left_out=left_out,
-        written=Written(newest.rows, newest.files, newest.bytes, columns=execution.column_types),
+        written=Written.of(newest, execution.column_types),
         schemas=tuple(e for e in execution.evolution.ledger.entries if e.sequence == receipt.sequence),
     )
 
@@ -234,6 +235,9 @@ def _settle(
     """
     tables, reader = execution.context.tables, execution.reader
     receipt, sequence = newest.receipt, newest.receipt.sequence
+    if receipt.account is not None:
+        account, reasons = latest_recovery.settle(execution, newest, first, still_open, accept_gap=accept_gap)
+        return _committed(execution, newest, account.counts, reasons, account.left_out)
     if receipt.job.late.ranges:
         return _settle_late(execution, newest, still_open)
     deleted, ranges = receipt.ranges.before(first), receipt.ranges.since(first)

@@ -99,8 +99,8 @@ def _undo(tables: PipelineTables, newest: Commit | None, names: Collection[str])
 
 
 def withdraw(tables: PipelineTables, log: CommitLog, starts: Frontier) -> int:
-    """Withdraw the rows of quarantine from where the next batch begins: their batches stand in the table no more, and
-    their records are about to be read again; how many they are.
+    """Withdraw the rows of quarantine, and forget the deletes, from where the next batch begins: their batches stand in
+    the table no more, and their records are about to be read again; how many rows of quarantine they are.
 
     Quarantine is looked at before the table's log is read again: rows of a batch that another run commits meanwhile
     are not taken for such ones. That run's number ends this one.
@@ -114,12 +114,16 @@ def withdraw(tables: PipelineTables, log: CommitLog, starts: Frontier) -> int:
         # Delta's statistics leave out the files that end before it: as a rule all of them.
         return quarantine.unmoved(tables.refused(version)).where(coordinates.not_before(starts))
 
+    deleted_keys = tables.deleted_keys
+    deletes = None if deleted_keys is None else deleted_keys.not_before(starts)
     with storage_failures(tables.quarantine.identifier):
-        if loose().isEmpty():
+        if deletes is None and loose().isEmpty():
             return 0
     version = TableHistory(tables.quarantine).history(1)[0]["version"]
     if tables.main.schema() is not None and tables.commit_logs()[0].frontier != log.frontier:
         return 0
+    if deleted_keys is not None and deletes is not None:
+        deleted_keys.forget(deletes)
     return replay_marks.withdraw(tables, loose(version))
 
 

@@ -19,7 +19,7 @@ from lakeingest.delta.receipt import Counts
 from lakeingest.delta.unsettled import Unsettled
 from lakeingest.errors import number_of
 from lakeingest.ingest import preflight
-from lakeingest.operations import batch_sums
+from lakeingest.operations import batch_sums, latest_audit
 from lakeingest.operations.coordinate_runs import CoordinateRuns, Kind
 from lakeingest.operations.readers import PipelineReader
 from lakeingest.operations.results.audit import Report
@@ -39,9 +39,19 @@ def audit(reader: PipelineReader) -> Report:
     log, refused = reader.commit_logs(back=None)
     preflight.check_still_adopted(reader.config, log)
     unsettled = reader.unsettled()
-    return of_logs(
+    report = of_logs(
         reader.config, log, refused, lambda consumed: _runs(reader, consumed, unsettled), lambda: _without(reader.main)
     )
+    if reader.config.table.upserts:
+        return latest_audit.of(report, reader.config, reader.main, log, _accepted(log, refused))
+    return report
+
+
+def _accepted(log: CommitLog, refused: CommitLog) -> int:
+    """How many records the batches accepted."""
+    run = _Accounts.of(log.commits, refused.commits, refused.last_sequence, complete=refused.complete)
+    backfills = _Accounts.of(log.backfills, refused.backfills, 0, complete=refused.complete)
+    return (run + backfills).counts.accepted
 
 
 @dataclass(frozen=True)

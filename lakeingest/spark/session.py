@@ -20,7 +20,7 @@ from lakeingest.config import Storage
 from lakeingest.errors import SetupError
 from lakeingest.spark import jvm, launch, s3a
 from lakeingest.spark.platforms import capabilities, connect, local
-from lakeingest.spark.settings import AVRO_LIMITS, CHEAPER, FOR_LOGS, HIDDEN
+from lakeingest.spark.settings import AVRO_LIMITS, CHEAPER, FOR_LOGS, HIDDEN, UTC
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,17 +102,28 @@ def log_session(session: SparkSession, storage: Storage, paths: Sequence[str] = 
     """A sibling of a session that computes the states of tables' logs for it (see `delta.prefetch`); None
     where there can be none.
     """
-    can = capabilities.of(session)
-    if not can.siblings:
+    if not capabilities.of(session).siblings:
         return None
-    sibling = can.sibling()
-    _hide(sibling)
-    # As the session has it, where its owner knows better.
-    for option in s3a.options(storage, paths):
-        if (value := session.conf.get(option, None)) is not None:
-            sibling.conf.set(option, value)
+    sibling = _sibling(session, storage, paths)
     for option, value in FOR_LOGS.items():
         sibling.conf.set(option, value)
+    return sibling
+
+
+def merge_session(session: SparkSession, storage: Storage, paths: Sequence[str] = ()) -> SparkSession:
+    """A sibling of a session in which nothing is committed but the MERGEs of one pipeline: what Delta writes to the log
+    with a MERGE are settings of its session. The session itself where there can be none.
+    """
+    return _sibling(session, storage, paths) if capabilities.of(session).siblings else session
+
+
+def _sibling(session: SparkSession, storage: Storage, paths: Sequence[str]) -> SparkSession:
+    sibling = capabilities.of(session).sibling()
+    _hide(sibling)
+    # As the session has it, where its owner knows better.
+    for option in (*s3a.options(storage, paths), UTC):
+        if (value := session.conf.get(option, None)) is not None:
+            sibling.conf.set(option, value)
     return sibling
 
 

@@ -65,7 +65,7 @@ def balance(spark: SparkSession, config: PipelineConfig, manifest: Manifest, *qu
     refused = {tuple(row)[:3]: row[3] for row in rows}
     count_by_place = Counter(table) + Counter(tuple(row)[:3] for row in rows)
     nowhere = manifest.keys() - count_by_place.keys()
-    dropped = {place for place in nowhere if manifest[place] is None and config.decode.on_null == "ignore"}
+    dropped = {place for place in nowhere if manifest[place] is None and config.on_null == "ignore"}
     return Balance(
         produced=len(manifest),
         table=len(table),

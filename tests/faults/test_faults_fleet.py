@@ -21,11 +21,11 @@ from lakeingest.ingest.events import Committed, Ended, Event, Retrying
 from lakeingest.operations.results.fleet import Outcome
 from lakeingest.testing.process import Process
 from lakeingest.testing.s3 import S3Proxy, denied, internal_error, lose_answer, slow_down
-from lakeingest.testing.steps import Step, cut_off_at, end_at
+from lakeingest.testing.steps import OF_UPSERT, Step, cut_off_at, end_at
 
 pytestmark = pytest.mark.faults
 
-STEPS = tuple(step for step in Step if step not in (Step.MARKING, Step.MARKED))
+STEPS = tuple(step for step in Step if step not in (Step.MARKING, Step.MARKED, *OF_UPSERT))
 SMALL = {"trigger": {"max_records": 100, "every": "1 second"}}
 
 

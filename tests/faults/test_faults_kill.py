@@ -9,13 +9,13 @@ from support.faults import BUCKET, OF_A_DIRTY_BATCH, Cell
 
 from lakeingest.errors import StorageUnreachable
 from lakeingest.testing.s3 import S3Proxy
-from lakeingest.testing.steps import Step, cut_off_at
+from lakeingest.testing.steps import OF_UPSERT, Step, cut_off_at
 
 LIMITS = {"trigger": {"max_records": 300}}
 STEPS = {
     "clean": (Step.MAKING, Step.WRITING, Step.COMMITTING, Step.COMMITTED),
     "dirty": OF_A_DIRTY_BATCH,
-    "evolving": tuple(step for step in Step if step not in (Step.MARKING, Step.MARKED)),
+    "evolving": tuple(step for step in Step if step not in (Step.MARKING, Step.MARKED, *OF_UPSERT)),
 }
 """The steps that a batch of each kind comes by."""
 ONCE = (Step.MAKING, Step.KEEPING, Step.KEPT)

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from lakeingest.delta import commit_log, coordinates, quarantine, replay_marks, sealing
 from lakeingest.delta.receipt import JobFields, Receipt, of_replay, somebody
-from lakeingest.ingest import heal, preflight
+from lakeingest.ingest import heal, latest_batch, preflight
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.job import Logs
 from lakeingest.ingest.microbatch import MicroBatchExecution
@@ -103,7 +103,10 @@ class ReplayJob:
         moved = accepted.count()
         # 4.
         if moved and not dry_run:
-            execution.commit_rows(accepted, receipt, batch)
+            if batch.latest is None:
+                execution.commit_rows(accepted, receipt, batch)
+            else:
+                latest_batch.merge_replayed(execution, batch.latest, accepted, receipt, batch)
             replay_marks.settle(tables)
         return Moved(looked, moved, reasons)
 
@@ -117,6 +120,9 @@ class ReplayJob:
         tables = self.context.tables
         rows = replay_marks.rows_where(tables, self.where).where("discarded IS NULL")
         rows = sealing.opened(rows.where(~coordinates.not_before(frontier)), tables.config.quarantine)
+        if tables.config.table.upserts:
+            # Of these the marks tell alone: what was moved need not be a row.
+            rows = quarantine.unmoved(rows)
         existing = tables.main.coordinates(coordinates.extent(rows))
         # A record that was refused, moved, taken back by a RESTORE and refused again may have two rows.
         refused = rows.join(existing, list(COORDINATES), "left_anti").dropDuplicates(list(COORDINATES))

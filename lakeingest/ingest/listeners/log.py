@@ -126,6 +126,8 @@ def _last(looked: Looked) -> str:
 def _committed(event: Committed) -> str:
     counts, rate = event.counts, event.counts.consumed / event.seconds if event.seconds else 0.0
     parts = [f"{number_of(counts.consumed, 'record')} · {rate:,.0f}/s · lag {event.lag:,}"]
+    changes = {name: count for name, count in event.row_changes.items() if count}
+    parts += [_listed(changes)] if changes else []
     parts += [f"refused {_listed(event.refused) or counts.refused}"] if counts.refused else []
     parts += [f"dropped {_listed(event.dropped)}"] if counts.dropped else []
     parts += [f"schema {each.version or each.fingerprint[:8]}: {each.action}" for each in event.schemas]
@@ -192,6 +194,7 @@ def _commit_data(event: Committed) -> dict[str, Any]:
         "newest": event.newest and event.newest.isoformat(timespec="milliseconds"),
         "files": written.files,
         "bytes_written": written.bytes,
+        **({"row_changes": event.row_changes} if event.row_changes else {}),
         "offsets": event.ranges.to_json(),
         "schemas": [
             {"side": s.side, "id": s.id, "subject": s.subject, "version": s.version, "action": s.action}

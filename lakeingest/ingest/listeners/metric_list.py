@@ -38,6 +38,12 @@ METRICS = (
     Metric("records_consumed_total", "counter", "Records that were taken."),
     Metric("bytes_consumed_total", "counter", "Bytes of their keys and values."),
     Metric("rows_total", "counter", "Rows that went to the table."),
+    Metric(
+        "row_changes_total",
+        "counter",
+        "Of table.mode upsert: rows inserted, updated and deleted; superseded are accepted records that changed none.",
+        ("change",),
+    ),
     Metric("records_refused_total", "counter", "Records that went to quarantine.", ("reason",)),
     Metric("records_dropped_total", "counter", "Declared drops: by a condition, or without a value.", ("reason",)),
     Metric("commits_total", "counter", "Batches that were committed."),

@@ -98,6 +98,8 @@ class Metrics:
         }
         for name, count in added.items():
             of(name).inc(count)
+        for change, count in event.row_changes.items():
+            of("row_changes_total", change).inc(count)
         for reason, count in event.refused.items():
             of("records_refused_total", reason).inc(count)
         for reason, count in event.dropped.items():

@@ -23,6 +23,7 @@ from lakeingest.delta.history import TableHistory
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Run, somebody
 from lakeingest.errors import LakeingestError, StorageError, number_of
+from lakeingest.ingest import preflight
 from lakeingest.operations.export.objects import ObjectWriter
 from lakeingest.operations.export.place import ExportPlace
 from lakeingest.operations.export.request import ExportRequest
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 def export(tables: PipelineTables, storage: Storage, request: ExportRequest, *, dry_run: bool = False) -> Exported:
     """See `Pipeline.export`."""
+    preflight.check_appends(tables.config, "export")
     s3a.check_listens(storage, [request.place])
     s3a.let_in(tables.spark, storage, [request.place])
     tables.main.existing()

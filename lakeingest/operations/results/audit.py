@@ -42,6 +42,8 @@ class Report(Showable):
         summed: how many commits were held against the sums of their batches' coordinates (see "How exactly once
             works"); those of an older version have none, nor has the newest one, as a rule.
         altered: batches whose sums differ: other rows were committed than their offsets, or are there now.
+        superseded: of mode upsert: accepted records that are no row any more, or never were: an older one than another
+            of its key, or one that deletes a row, or whose row was deleted.
     """
 
     pipeline: str
@@ -67,6 +69,7 @@ class Report(Showable):
     deleted: tuple[str, ...] = ()
     summed: int = 0
     altered: tuple[str, ...] = ()
+    superseded: int = 0
 
     @property
     def conserved(self) -> bool:
@@ -76,7 +79,8 @@ class Report(Showable):
 
     @property
     def _balance(self) -> str:
-        return f"{self.table:,} in the table + {self.quarantine:,} in quarantine + {self.dropped:,} dropped"
+        superseded = f" + {self.superseded:,} superseded" if self.superseded else ""
+        return f"{self.table:,} in the table{superseded} + {self.quarantine:,} in quarantine + {self.dropped:,} dropped"
 
     @property
     def headline(self) -> str:
@@ -101,7 +105,7 @@ class Report(Showable):
     @property
     def listings(self) -> Mapping[str, Listing]:
         always = ("consumed", "table", "quarantine", "dropped", "missing", "duplicated")
-        rarely = ("backfilled", "unexpected", "gaps", "lost", "unproved", "earlier")
+        rarely = ("superseded", "backfilled", "unexpected", "gaps", "lost", "unproved", "earlier")
         names = [*always, *(name for name in rarely if getattr(self, name))]
         return {
             "balance": [{"what": name, "records": getattr(self, name)} for name in names],

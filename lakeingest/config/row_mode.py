@@ -1,0 +1,116 @@
+"""What becomes of a record in the table: a row of its own, or the latest row of its key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from lakeingest.config.base import Mistake, Part
+from lakeingest.config.values import FieldPath, Kind
+from lakeingest.record import KEY, TIMESTAMP
+
+if TYPE_CHECKING:
+    from lakeingest.config.parts import Decode
+
+_Scalar = Annotated[str | int | bool, Kind("text, integer, true or false")]
+
+
+class DeleteMarker(Part):
+    """A value by which a record says that the row of its key is to go."""
+
+    field: FieldPath = Field(description="The field that says so (dotted for nested ones).", examples=["op"])
+    values: Annotated[tuple[_Scalar, ...], Field(min_length=1), Kind("list of values")] = Field(
+        description="The values that mean it; each as text, so that true and 'true' are one.", examples=[["D"]]
+    )
+
+
+class RowMode(Part):
+    """How the rows of the table come about."""
+
+    mode: Literal["append", "upsert"] = Field(
+        "append",
+        description="append: each record is a row. upsert: the table has the latest row of each key, whatever the "
+        "order in which its records come.",
+    )
+    keys: Annotated[Literal["key"] | tuple[FieldPath, ...], Kind("key, or list of fields")] = Field(
+        (),
+        description="Of mode upsert: the fields that make a key, as the table has them (dotted for nested ones); or "
+        "key: the record's own, as decode.key reads it. A record in which one of them is null is refused.",
+        examples=[["order_id"], "key"],
+    )
+    order_by: Annotated[tuple[FieldPath, ...], Kind("list of fields")] = Field(
+        (),
+        description="Of mode upsert: which of two records of a key is the later one: that with the greater value of "
+        "these fields, the first one first; where they are equal, the one with the greater topic, partition and "
+        "offset. _timestamp is the record's own time. Default: topic, partition and offset alone.",
+        examples=[["updated_at"]],
+    )
+    on_tombstone: Literal["delete", "ignore", "quarantine"] | None = Field(
+        None,
+        description="Of mode upsert: a record without a value: it deletes the row of its key, is dropped and counted, "
+        "or set aside. Default: delete where keys is key and order_by has no field of the value, else quarantine.",
+        examples=["delete"],
+    )
+    on_delete_marker: DeleteMarker | None = Field(
+        None, description="Of mode upsert: a record with such a value deletes the row of its key. Default: none does."
+    )
+
+    @property
+    def upserts(self) -> bool:
+        return self.mode == "upsert"
+
+    @property
+    def key_paths(self) -> tuple[str, ...]:
+        """The columns of the table, or fields within them, that make a key."""
+        return (KEY,) if self.keys == "key" else tuple(self.keys)
+
+    @property
+    def tombstone_has_order(self) -> bool:
+        """Whether a record without a value has a key and a place in the order."""
+        return all(_of_record(path) for path in self.key_paths) and set(self.order_by) <= {TIMESTAMP}
+
+    @property
+    def deletes(self) -> bool:
+        """Whether records may delete rows."""
+        return self.upserts and (self.tombstones == "delete" or self.on_delete_marker is not None)
+
+    @property
+    def tombstones(self) -> Literal["delete", "ignore", "quarantine"]:
+        """What becomes of a record without a value, in mode upsert."""
+        return self.on_tombstone or ("delete" if self.tombstone_has_order else "quarantine")
+
+
+def _of_record(path: str) -> bool:
+    return path.partition(".")[0] == KEY
+
+
+def mistakes(mode: RowMode, decode: Decode | None) -> Iterator[Mistake]:
+    """What contradicts the mode."""
+    if not mode.upserts:
+        for name in ("keys", "order_by", "on_tombstone", "on_delete_marker"):
+            if name in mode.model_fields_set:
+                yield Mistake(("table", name), "is of mode upsert; write table.mode: upsert, or drop it")
+        return
+    if not mode.key_paths:
+        yield Mistake(
+            ("table", "keys"),
+            "required for mode upsert, and missing; write the fields that make a key, as in [order_id], or key for the "
+            "record's own",
+        )
+    for name, paths in (("keys", mode.key_paths), ("order_by", mode.order_by)):
+        if twice := sorted({path for path in paths if paths.count(path) > 1}):
+            yield Mistake(("table", name), f"the same field twice: {', '.join(twice)}; name each once")
+    if decode and "on_null" in decode.model_fields_set:
+        yield Mistake(
+            ("decode", "on_null"), "is of mode append; write table.on_tombstone (delete, ignore or quarantine) instead"
+        )
+    if mode.on_tombstone == "delete" and mode.key_paths and not mode.tombstone_has_order:
+        value = [path for path in mode.key_paths if not _of_record(path)]
+        needs = f"keys {', '.join(value)}" if value else f"order_by {', '.join({*mode.order_by} - {TIMESTAMP})}"
+        yield Mistake(
+            ("table", "on_tombstone"),
+            f"delete needs a key and an order without a value, and a record without a value has no {needs}; write "
+            "keys: key and order_by: [_timestamp] or none, or ignore tombstones and name on_delete_marker",
+        )

@@ -1,0 +1,203 @@
+"""The latest row of each key: which record is the later one, and which records have no key or no place in the order.
+
+The order is total: the fields of table.order_by, then topic, partition and offset. So the latest record of a key is the
+same one in whatever order its records come, and however they are cut into batches.
+
+Two keys are the same where Spark's join takes them for the same: 0.0 and -0.0 are, and NaN and NaN; a decimal has the
+scale of its column. Texts are compared byte by byte: trailing blanks, upper case and two forms of one character make
+other keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakeingest.config.parts import Table as TableOptions
+from lakeingest.config.row_mode import DeleteMarker
+from lakeingest.errors import PipelineFileError
+from lakeingest.record import COORDINATES, RAW_VALUE, Refusal, diagnosis
+from lakeingest.schema import ddl
+
+STAGE = "table"
+NULL_KEY = "NULL_KEY"
+NULL_ORDER = "NULL_ORDER"
+_SUFFIXES: dict[T.DataType, str] = {T.ByteType(): "Y", T.ShortType(): "S", T.IntegerType(): "", T.LongType(): "L"}
+"""Of SQL's literals of these types."""
+_WHOLE = (T.StructType, T.ArrayType, T.MapType, T.VariantType)
+
+
+@dataclass(frozen=True)
+class ComparedField:
+    """A column, or a field within one.
+
+    Attributes:
+        path: as the pipeline file has it.
+        sql: the same, quoted.
+        type: its type.
+    """
+
+    path: str
+    sql: str
+    type: T.DataType
+
+    @property
+    def absent(self) -> Column:
+        """BOOLEAN, never null: whether a record has no such value, or one that has no order."""
+        value = F.col(self.sql)
+        return value.isNull() | F.isnan(value) if isinstance(self.type, T.FloatType | T.DoubleType) else value.isNull()
+
+    def literal(self, value: Any) -> str | None:
+        """SQL: a value of it as a literal; None where it has none that Delta would leave files out by."""
+        if self.type in _SUFFIXES:
+            return f"{value}{_SUFFIXES[self.type]}"
+        if isinstance(self.type, T.DateType):
+            return f"DATE'{value}'"
+        if isinstance(self.type, T.StringType):
+            # Spark would fill in what stands in ${…}.
+            return "'" + "".join(c if c.isascii() and c.isalnum() else _escaped(c) for c in value) + "'"
+        return None
+
+
+def _escaped(character: str) -> str:
+    return f"\\u{ord(character):04x}" if ord(character) < 2**16 else f"\\U{ord(character):08x}"
+
+
+@dataclass(frozen=True)
+class LatestRows:
+    """How the latest row of a key is known.
+
+    Attributes:
+        keys: what makes a key.
+        order: what comes before topic, partition and offset.
+        by_tombstone: whether a record without a value deletes the row of its key.
+        marker: the field by which a record says so; None where none does.
+        values: the values of it, as text, that mean it.
+    """
+
+    keys: tuple[ComparedField, ...]
+    order: tuple[ComparedField, ...]
+    by_tombstone: bool
+    marker: ComparedField | None
+    values: tuple[str, ...]
+
+    @property
+    def ordered(self) -> tuple[str, ...]:
+        """SQL of all that the order is made of, the first one first."""
+        return (*(field.sql for field in self.order), *COORDINATES)
+
+    @property
+    def extents(self) -> list[Column]:
+        """What has to be computed of some records so that `bounds` has their least and greatest keys."""
+        return [F.struct(F.min(f.sql), F.max(f.sql)) for f in self.keys]
+
+    def bounds(self, extents: Sequence[Sequence[Any]]) -> Iterator[str]:
+        """SQL: what holds of the keys of these records: by this Delta leaves out the files that have none of them.
+
+        Args:
+            extents: the least and the greatest value of each field of a key; null where there are no records.
+        """
+        for field, extent in zip(self.keys, extents, strict=True):
+            least, greatest = (None if value is None else field.literal(value) for value in extent)
+            if least is not None and greatest is not None:
+                yield f"t.{field.sql} >= {least} AND t.{field.sql} <= {greatest}"
+
+    @property
+    def deletes(self) -> Column:
+        """BOOLEAN, never null: whether a record deletes the row of its key."""
+        marked = F.lit(False)
+        if self.marker is not None:
+            marked = F.coalesce(F.col(self.marker.sql).cast("string").isin(*self.values), F.lit(False))
+        return marked | F.col(RAW_VALUE).isNull() if self.by_tombstone else marked
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Records without a key, or without a place in the order."""
+        key = reduce(or_, (F.col(field.sql).isNull() for field in self.keys))
+        refusals = [
+            Refusal(STAGE, key, lambda: diagnosis(NULL_KEY, _absent(self.keys, "is null, and part of the key")))
+        ]
+        if self.order:
+            order = reduce(or_, (field.absent for field in self.order))
+            message = "is null or NaN, and says which record is the latest"
+            refusals.append(Refusal(STAGE, order, lambda: diagnosis(NULL_ORDER, _absent(self.order, message))))
+        return tuple(refusals)
+
+
+def _absent(fields: Sequence[ComparedField], rule: str) -> Column:
+    names = F.array_join(F.array_compact(F.array(*(F.when(f.absent, F.lit(f.path)) for f in fields))), ", ")
+    return F.concat(names, F.lit(f" {rule}"))
+
+
+def of(options: TableOptions, columns: T.StructType) -> LatestRows:
+    """How the latest row of a key is known, of records with these columns.
+
+    Args:
+        options: those of the pipeline file, of mode upsert.
+        columns: the table's.
+
+    Raises:
+        PipelineFileError: the columns have no such fields, or none that can be compared.
+    """
+    problems = list[str]()
+
+    def fields(option: str, paths: Sequence[str]) -> tuple[ComparedField, ...]:
+        try:
+            return tuple(field for path in paths for field in _fields(columns, path))
+        except ValueError as wrong:
+            problems.append(f"table.{option}: {wrong}")
+            return ()
+
+    keys, order = fields("keys", options.key_paths), fields("order_by", options.order_by)
+    delete_marker = options.on_delete_marker
+    marker = fields("on_delete_marker.field", [delete_marker.field]) if delete_marker else ()
+    if problems:
+        raise PipelineFileError(
+            f"no table can have the latest row of each key like this: {'; '.join(problems)}",
+            cure="correct table.keys, table.order_by and table.on_delete_marker in the pipeline file",
+            problems=tuple(problems),
+        )
+    return LatestRows(keys, order, options.tombstones == "delete", next(iter(marker), None), _texts(delete_marker))
+
+
+def _texts(marker: DeleteMarker | None) -> tuple[str, ...]:
+    values = marker.values if marker else ()
+    return tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
+
+
+def _fields(columns: T.StructType, path: str) -> Iterator[ComparedField]:
+    """What a path leads to; of a struct, each of its fields.
+
+    Raises:
+        ValueError: it leads nowhere, or to what has no order.
+    """
+    kind: T.DataType = columns
+    names, rest = list[str](), path
+    while rest:
+        if not isinstance(kind, T.StructType):
+            raise ValueError(f'"{path}": {".".join(names)} is {kind.simpleString()}, which has no fields')
+        # Names may have dots themselves.
+        name = next((n for n in kind.names if rest == n or rest.startswith(f"{n}.")), None)
+        if name is None:
+            within = f" of {'.'.join(names)}" if names else ""
+            raise ValueError(f'"{path}" is not among the columns{within}: {", ".join(kind.names)}')
+        names.append(name)
+        kind, rest = kind[name].dataType, rest[len(name) + 1 :]
+    yield from _leaves(kind, path, names)
+
+
+def _leaves(kind: T.DataType, path: str, names: list[str]) -> Iterator[ComparedField]:
+    if isinstance(kind, T.StructType):
+        for field in kind:
+            yield from _leaves(field.dataType, f"{path}.{field.name}", [*names, field.name])
+    elif isinstance(kind, _WHOLE):
+        raise ValueError(f'"{path}" is {kind.simpleString()}, which cannot be compared; name a field of another type')
+    else:
+        yield ComparedField(path, ".".join(map(ddl.quoted, names)), kind)

@@ -1,0 +1,204 @@
+"""Commits the latest row of each key: the mode of commit of table.mode upsert, and the memory of deleted keys.
+
+The statement is a MERGE whose conditions compare the whole order of two records. So a batch that is applied twice
+changes nothing the second time, and an older record never takes the place of a newer one.
+
+What a record deletes is remembered in a table of its own: a record that is older than the delete of its key must not
+bring the row back. It is written behind the table, and before the batch's account: a batch that was cut off between
+them has no account, and its deletes are remembered again when it is settled.
+
+What Delta writes to the log with a MERGE (userMetadata, txnAppId, txnVersion) it takes from settings of the session
+alone, which all its threads share (delta-io/delta#3934). So each pipeline has a session in which nothing else commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.window import Window
+
+from lakeingest.delta import coordinates, kinds
+from lakeingest.delta.commit import LAST_VERSION
+from lakeingest.delta.history import TableHistory
+from lakeingest.delta.latest import LatestRows
+from lakeingest.delta.table import Table
+from lakeingest.record import COORDINATES, DELETES, Frontier
+from lakeingest.schema import ddl
+from lakeingest.spark.failures import storage_failures
+from lakeingest.spark.session import setting
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_SETTINGS = {
+    "userMetadata": "spark.databricks.delta.commitInfo.userMetadata",
+    "txnAppId": "spark.databricks.delta.write.txnAppId",
+    "txnVersion": "spark.databricks.delta.write.txnVersion",
+    "compression": "spark.sql.parquet.compression.codec",
+    "optimizeWrite": "spark.databricks.delta.optimizeWrite.enabled",
+}
+"""Option of Delta's writer → the setting from which a MERGE takes it."""
+_OWN = ("pipeline", *COORDINATES, "deleted_at")
+"""The columns by which a row of the table of deleted keys is known."""
+_NEWER = "_raw_newer"
+_NUMBER = "_raw_number"
+
+
+@dataclass(frozen=True)
+class Upsert:
+    """See `commit.Mode`.
+
+    Attributes:
+        latest: how the latest row of a key is known.
+        session: that in which nothing else commits.
+        bounds: SQL of what holds of the keys of all records (see `LatestRows.bounds`).
+    """
+
+    latest: LatestRows
+    session: SparkSession
+    bounds: tuple[str, ...] = ()
+
+    def __call__(self, table: Table, rows: DataFrame, options: Mapping[str, str]) -> None:
+        """Apply records to the table, in one commit, which is made even if nothing changes.
+
+        Args:
+            rows: accepted records, with _raw_deletes.
+            options: of Delta's writer.
+        """
+        settings = {_SETTINGS[name]: value for name, value in options.items() if name in _SETTINGS}
+        evolves = options["mergeSchema"] == "true"
+        with _view(latest_of(rows, self.latest), self.session) as view, setting(self.session, settings):
+            self.session.sql(self.statement(table, view, rows.columns, evolves=evolves)).collect()
+            version = self.session.conf.get(LAST_VERSION)
+        if table.spark is not self.session and version is not None:
+            table.spark.conf.set(LAST_VERSION, version)
+
+    def statement(self, table: Table, view: str, columns: list[str], *, evolves: bool) -> str:
+        """The MERGE, in SQL: every column is assigned by its name, since Delta makes structs of nulls by `UPDATE *` in
+        some versions (delta-io/delta#5481, #5612).
+        """
+        names = [ddl.quoted(name) for name in columns if name != DELETES]
+        same = " AND ".join([*(f"t.{key.sql} = s.{key.sql}" for key in self.latest.keys), *self.bounds])
+        newer = " > ".join(ordered(f"{row}.{name}" for name in self.latest.ordered) for row in "st")
+        return (
+            f"MERGE {'WITH SCHEMA EVOLUTION ' if evolves else ''}INTO {table.sql} AS t USING {view} AS s ON {same} "
+            f"WHEN MATCHED AND s.{DELETES} AND {newer} THEN DELETE "
+            f"WHEN MATCHED AND {newer} THEN UPDATE SET {', '.join(f'{name} = s.{name}' for name in names)} "
+            f"WHEN NOT MATCHED AND NOT s.{DELETES} THEN "
+            f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+        )
+
+
+def ordered(names: Iterable[str]) -> str:
+    """SQL of what is compared of a row: a struct of these; null comes first."""
+    # Spark compares structs of the same names alone.
+    fields = (f"'o{at}', {name}" for at, name in enumerate(names))
+    return f"named_struct({', '.join(fields)})"
+
+
+def latest_of(rows: DataFrame, latest: LatestRows) -> DataFrame:
+    """Of records with the same key the latest one."""
+    keys = [F.col(key.sql) for key in latest.keys]
+    order = [F.col(name).desc() for name in latest.ordered]
+    numbered = rows.withColumn(_NUMBER, F.row_number().over(Window.partitionBy(*keys).orderBy(*order)))
+    return numbered.where(f"{_NUMBER} = 1").drop(_NUMBER)
+
+
+@contextmanager
+def _view(rows: DataFrame, target: SparkSession) -> Iterator[str]:
+    """A name by which a session knows rows of another one."""
+    name = f"lakeingest_{uuid4().hex}"
+    if rows.sparkSession is target:
+        rows.createOrReplaceTempView(name)
+        try:
+            yield name
+        finally:
+            target.catalog.dropTempView(name)
+        return
+    rows.createOrReplaceGlobalTempView(name)
+    try:
+        yield f"global_temp.{name}"
+    finally:
+        rows.sparkSession.catalog.dropGlobalTempView(name)
+
+
+@dataclass(frozen=True)
+class DeletedKeys:
+    """The table of deleted keys.
+
+    key_1, key_2, …                                    the key: a column for each field of it
+    order_1, …                                         the record's fields of table.order_by
+    _topic STRING, _partition INT, _offset BIGINT      the record's coordinates
+    pipeline STRING                                    whose record it was
+    deleted_at TIMESTAMP                               when its batch ran
+    """
+
+    table: Table
+    pipeline: str
+
+    def remember(self, rows: DataFrame, latest: LatestRows, now: datetime) -> None:
+        """Commit what some records delete. What was remembered before may be remembered again.
+
+        Args:
+            rows: records, with _raw_deletes.
+        """
+        deletes = rows.where(DELETES).select(
+            *_aliased(latest), *COORDINATES, F.lit(self.pipeline).alias("pipeline"), F.lit(now).alias("deleted_at")
+        )
+        existing = self.table.schema()
+        if existing is None:
+            columns = T.StructType([T.StructField(f.name, f.dataType) for f in deletes.schema])
+            existing = self.table.create(columns, properties=kinds.properties("deletes"))
+        kinds.check(self.table, "deletes", existing.names)
+        self.table.widen(existing, deletes.schema)
+        with storage_failures(self.table.identifier):
+            self.table.append(deletes, {"optimizeWrite": "false"})
+
+    def newest(self) -> DataFrame | None:
+        """Of each key the newest delete; None if there is none."""
+        if self.table.schema() is None:
+            return None
+        rows = self.table.read().where(F.col("pipeline") == self.pipeline)
+        keys = [name for name in rows.columns if name.startswith("key_")]
+        order = [name for name in rows.columns if name.startswith("order_")]
+        return rows.groupBy(*keys).agg(F.expr(f"max({ordered((*order, *COORDINATES))}) AS {_NEWER}"))
+
+    def without_superseded(self, rows: DataFrame, latest: LatestRows) -> DataFrame:
+        """The records but for those whose key was deleted by a later one."""
+        deletes = self.newest()
+        if deletes is None:
+            return rows
+        same = [F.col(key.sql).eqNullSafe(F.col(f"key_{at}")) for at, key in enumerate(latest.keys, 1)]
+        older = F.expr(f"{ordered(latest.ordered)} < {_NEWER}")
+        return rows.join(F.broadcast(deletes), [*same, older], "left_anti")
+
+    def not_before(self, starts: Frontier) -> DataFrame | None:
+        """What records delete that are about to be read, or read again, as the table stands now; None if there is
+        nothing.
+        """
+        if self.table.schema() is None:
+            return None
+        with storage_failures(self.table.identifier):
+            version = TableHistory(self.table).history(1)[0]["version"]
+            of_pipeline = F.col("pipeline") == self.pipeline
+            rows = self.table.read(version).where(of_pipeline & coordinates.not_before(starts))
+            return None if rows.isEmpty() else rows
+
+    def forget(self, rows: DataFrame) -> None:
+        """Take these rows away, and no others of the same records, which another run may write meanwhile."""
+        with storage_failures(self.table.identifier):
+            self.table.merge(rows.select(*_OWN).distinct(), _OWN, "WHEN MATCHED THEN DELETE")
+
+
+def _aliased(latest: LatestRows) -> Iterator[Column]:
+    for name, fields in (("key", latest.keys), ("order", latest.order)):
+        for at, field in enumerate(fields, 1):
+            yield F.col(field.sql).alias(f"{name}_{at}")

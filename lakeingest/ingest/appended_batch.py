@@ -1,0 +1,31 @@
+"""The commit of a batch of mode append: each accepted record becomes a row, in the pass that decides about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakeingest import transform
+from lakeingest.delta.receipt import Account, Receipt
+from lakeingest.ingest.decided import Decided, certain, counts_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakeingest.delta.commit_log import Commit
+    from lakeingest.ingest.microbatch import MicroBatchExecution
+
+
+def write(
+    execution: MicroBatchExecution, decided: Decided, kafka: DataFrame, receipt: Receipt, existing_count: int
+) -> tuple[Commit, Account]:
+    """Commit the rows; and what became of the batch's records, which is known behind it.
+
+    Args:
+        kafka: the records, which need not be read again.
+        existing_count: how many records of the batch one of the tables holds already.
+    """
+    commit = execution.commit_rows(decided.accepted, execution.sums_chain.chained(receipt), decided.batch)
+    metrics = decided.observation.get
+    counts = counts_of(metrics, commit.rows, existing_count)
+    counts, left_out = certain(receipt, counts, transform.left_out(decided.batch.shape.stages, metrics))
+    return commit, Account(counts, left_out, table=execution.sums_chain.committed(commit, metrics))

@@ -1,0 +1,87 @@
+"""The audit of a table of mode upsert: what its log says was done, held against its rows.
+
+Rows of this mode do not stay, so that a record which is in neither table need not be missing. What can be held against
+the log is: how many rows it inserted and deleted, and how many are there; that no key has two rows; that each row is of
+a record which was consumed, and is not in quarantine too; and that no row is older than a delete of its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from lakeingest.config import PipelineConfig
+from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.reader.contract import TableReader
+from lakeingest.operations import sql
+from lakeingest.operations.results.audit import Report
+from lakeingest.schema import ddl
+
+NAMED = 20
+
+
+def of(report: Report, config: PipelineConfig, main: TableReader, log: CommitLog, accepted: int) -> Report:
+    """The report of such a table.
+
+    Args:
+        report: what the audit says of it, as if each record were a row.
+        log: all that the pipeline committed to the table.
+        accepted: how many records its batches accepted, those that delete a row included.
+    """
+    replayed = sum(commit.receipt.account.counts.accepted for commit in log.replays if commit.receipt.account)
+    quarantine = report.consumed - report.dropped - accepted - replayed
+    expected = _expected_rows(log)
+    changed = [] if expected is None or expected == report.table else [_changed(expected, report.table, log)]
+    keys = {path: _names(config.columns, path) for path in config.table.key_paths}
+    twice = list(_twice(main, keys))
+    places = {kind: each for kind, each in report.named.items() if kind != "missing"}
+    doubled = [*twice, *places.get("duplicated", [])][:NAMED]
+    return replace(
+        report,
+        missing=max(0, quarantine - report.quarantine),
+        superseded=accepted + replayed - report.table,
+        duplicated=report.duplicated + len(twice),
+        named={**places, **({"duplicated": doubled} if twice else {})},
+        altered=(*report.altered, *changed),
+    )
+
+
+def _expected_rows(log: CommitLog) -> int | None:
+    """How many rows the commits of the pipeline left; None where the log does not reach back to the first one."""
+    if not log.complete:
+        return None
+    commits = (*log.commits, *log.backfills, *log.replays)
+    return sum(each.changes.inserted - each.changes.deleted for each in commits if each.changes)
+
+
+def _changed(expected: int, rows: int, log: CommitLog) -> str:
+    deletes = "".join(f"; version {version} is a DELETE (rows: {count:,})" for version, count in log.deletes.items())
+    return f"the pipeline's commits left {expected:,} rows, and {rows:,} are there: others have changed them{deletes}"
+
+
+def _twice(main: TableReader, paths: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The first keys with several rows.
+
+    Args:
+        paths: of each field of the key the names that lead to it.
+    """
+    quoted = ddl.quoted if main.files is None else sql.quoted
+    names = [".".join(map(quoted, steps)) for steps in paths.values()]
+    keys = ", ".join(f"{name} AS key_{at}" for at, name in enumerate(names))
+    by = ", ".join(f"key_{at}" for at in range(len(names)))
+    text = (
+        f"SELECT {by}, count(*) AS rows FROM (SELECT {keys} FROM {{rows}}) AS keys "
+        f"GROUP BY {by} HAVING count(*) > 1 ORDER BY {by} LIMIT {NAMED}"
+    )
+    for row in main.scan(text):
+        values = ", ".join(f"{path} = {row[f'key_{at}']!r}" for at, path in enumerate(paths))
+        yield f"{row['rows']} rows of the key {values}"
+
+
+def _names(columns: Sequence[ddl.Column], path: str) -> tuple[str, ...]:
+    """Those of a dotted path, some of which may have dots themselves; of columns that are not known, none has."""
+    column = next((c for c in columns if path == c.name or path.startswith(f"{c.name}.")), None)
+    name = column.name if column else path.partition(".")[0]
+    fields = column.type.fields if column and isinstance(column.type, ddl.Struct) else ()
+    rest = path[len(name) + 1 :]
+    return (name, *_names(fields, rest)) if rest else (name,)

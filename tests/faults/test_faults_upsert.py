@@ -1,0 +1,98 @@
+"""A pipeline of mode upsert, cut off at each step of a batch: its table is what the records make of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pyspark.sql import SparkSession
+from support.faults import BUCKET
+from support.pipelines import World
+from support.records import Record
+
+from lakeingest.errors import StorageUnreachable
+from lakeingest.local import Addresses
+from lakeingest.testing.s3 import S3Proxy, call_before
+from lakeingest.testing.steps import OF_UPSERT, Step, cut_off_at, reached
+
+TABLE = {
+    "mode": "upsert",
+    "keys": ["id"],
+    "order_by": ["at"],
+    "on_delete_marker": {"field": "op", "values": ["D"]},
+}
+STEPS = (
+    Step.MAKING,
+    Step.WRITING,
+    Step.COMMITTING,
+    Step.COMMITTED,
+    *OF_UPSERT,
+    Step.SETTING_ASIDE,
+    Step.ACCOUNTING,
+    Step.ACCOUNTED,
+)
+SOME = (Step.COMMITTED, Step.REMEMBERED)
+"""The shorter choice."""
+
+
+def change(key: int | None, at: int, op: str = "U") -> Record:
+    return Record(json.dumps({"id": key, "at": at, "status": f"{key} at {at}", "op": op}).encode(), partition=0)
+
+
+@pytest.fixture
+def world(stack: Addresses, spark: SparkSession, named: str) -> World:
+    table = {**TABLE, "path": f"s3a://{BUCKET}/{named}"}
+    return World(stack, spark, named, schema={"columns": "id INT, at INT, status STRING, op STRING"}, table=table)
+
+
+def check(world: World) -> None:
+    """After both batches, and what comes too late."""
+    world.produce(change(2, 2), change(3, 3), change(5, 1))
+    world.run()
+    assert [(row["id"], row["at"]) for row in world.rows()] == [(1, 5), (4, 1), (5, 1)]
+    assert [row["_offset"] for row in world.refused] == [1, 6]
+    report = world.ingestion().audit()
+    assert report.conserved, report
+    assert (report.table, report.quarantine, report.superseded) == (3, 2, 7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(
+    "step",
+    [step if step in SOME else pytest.param(step, marks=pytest.mark.faults) for step in STEPS],
+    ids=lambda step: step.name.lower(),
+)
+def test_cut_off(world: World, s3: S3Proxy, step: Step, batch: int) -> None:
+    """The store answers nothing from a step of the first or the second batch on; the next run completes the tables."""
+    world.produce(change(1, 1), change(None, 1), change(2, 1), change(2, 3, "D"))
+    world.produce(change(1, 5), change(3, 9, "D"), change(None, 2), change(4, 1), change(1, 4))
+    path = world.path()
+    at_step = cut_off_at(s3, step, path, f"{path}_quarantine", batch=1 if step is Step.MAKING else batch)
+    with pytest.raises(StorageUnreachable):
+        world.run(trigger={"max_records": 4})
+    assert at_step.is_set()
+    s3.clear()
+    world.run(trigger={"max_records": 4})
+    check(world)
+
+
+@pytest.mark.slow
+def test_compaction_beside_it(world: World, s3: S3Proxy) -> None:
+    """A compaction that commits while a batch is merged makes it begin anew, and the run goes on."""
+    world.produce(change(1, 1), change(2, 1))
+    world.run()
+    world.produce(change(3, 1))
+    world.run()
+    world.produce(change(1, 5), change(3, 9, "D"))
+    path = world.path()
+    s3.fault(
+        lambda request: reached(Step.COMMITTING, request, path, f"{path}_quarantine"),
+        call_before(lambda: world.sql("OPTIMIZE {table}")),
+        times=1,
+    )
+    world.run(retry={"wait": "1 minute"})
+    operations = [row["operation"] for row in world.ingestion().history().collect()]
+    assert operations[:2] == ["MERGE", "OPTIMIZE"]
+    assert [(row["id"], row["at"]) for row in world.rows()] == [(2, 1), (1, 5)]
+    assert world.ingestion().audit().conserved

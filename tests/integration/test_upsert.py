@@ -1,0 +1,267 @@
+"""Whole pipelines of mode upsert: the latest row of each key, whatever order and batches its records come in."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+from support.pipelines import World
+from support.records import Record
+
+from lakeingest.delta.receipt import Counts
+from lakeingest.errors import TableMismatch, UsageError
+from lakeingest.fleet import Fleet
+from lakeingest.local import Addresses
+from lakeingest.pipeline import Pipeline
+
+TABLE = {
+    "mode": "upsert",
+    "keys": ["id"],
+    "order_by": ["at"],
+    "on_delete_marker": {"field": "op", "values": ["D"]},
+}
+COLUMNS = "id INT, at INT, status STRING, op STRING"
+Change = tuple[int | None, int | None, str, str]
+"""Key, order, status, operation."""
+
+
+def encoded(change: Change) -> bytes:
+    return json.dumps(dict(zip(("id", "at", "status", "op"), change, strict=True))).encode()
+
+
+def latest(changes: Sequence[Change]) -> list[Change]:
+    """What the table has to hold, of changes in the order of their coordinates."""
+    rows = dict[int, tuple[tuple[int, int], Change]]()
+    for offset, change in enumerate(changes):
+        key, at = change[:2]
+        if key is not None and at is not None:
+            rows[key] = max(rows.get(key, ((at, offset), change)), ((at, offset), change))
+    return [change for _, change in rows.values() if change[3] != "D"]
+
+
+@pytest.fixture
+def world(stack: Addresses, spark: SparkSession, named: str) -> World:
+    return World(stack, spark, named, schema={"columns": COLUMNS}, table=TABLE)
+
+
+def check(world: World, changes: Sequence[Change]) -> None:
+    """The table has the latest rows, and nothing else; and the audit agrees."""
+    rows: DataFrame = world.spark.read.format("delta").load(world.path())
+    expected = world.spark.createDataFrame(latest(changes), COLUMNS)
+    assert_df_equality(rows.select(expected.columns), expected, ignore_row_order=True, ignore_nullable=True)
+    report = world.ingestion().audit()
+    assert report.conserved, report
+    assert (report.table, report.consumed) == (len(latest(changes)), len(changes) + report.quarantine - unread(changes))
+
+
+def unread(changes: Sequence[Change]) -> int:
+    """How many of the changes are refused."""
+    return sum(None in change[:2] for change in changes)
+
+
+def test_the_latest_row_of_each_key(world: World) -> None:
+    """Newer, older and equal ones, in one batch and over two; a delete, and an older change behind it."""
+    first: list[Change] = [(1, 10, "new", "I"), (2, 10, "new", "I"), (1, 20, "paid", "U"), (1, 15, "late", "U")]
+    world.produce(*map(encoded, first))
+    assert world.run() == Counts(4, 4)
+    check(world, first)
+    second: list[Change] = [(2, 30, "", "D"), (1, 20, "tie", "U"), (3, 5, "", "D"), (4, 1, "new", "I")]
+    world.produce(*map(encoded, second))
+    world.run()
+    check(world, first + second)
+    third: list[Change] = [(2, 25, "late", "U"), (3, 4, "late", "I"), (3, 6, "again", "I")]
+    world.produce(*map(encoded, third))
+    world.run()
+    check(world, first + second + third)
+    assert {row["key_1"]: row["order_1"] for row in world.rows("_deletes")} == {2: 30, 3: 5}
+
+
+def test_no_key_and_no_order_are_refused(world: World) -> None:
+    changes: list[Change] = [(1, 10, "a", "I"), (None, 10, "b", "I"), (2, None, "c", "I"), (None, None, "", "D")]
+    world.produce(*map(encoded, changes), b"no JSON")
+    assert world.run() == Counts(5, 1, 4)
+    check(world, changes)
+    assert [(row["_offset"], row["stage"], row["reason"], row["message"]) for row in world.refused[:3]] == [
+        (1, "table", "NULL_KEY", "id is null, and part of the key"),
+        (2, "table", "NULL_ORDER", "at is null or NaN, and says which record is the latest"),
+        (3, "table", "NULL_KEY", "id is null, and part of the key"),
+    ]
+
+
+def test_a_tombstone_deletes(world: World) -> None:
+    """By the record's own key, in the order of offsets."""
+    keyed = {**TABLE, "keys": "key", "order_by": [], "on_delete_marker": None}
+    decode = {"key": {"format": "string"}}
+    values = [(b"a", 1), (b"b", 1), (b"a", None), (b"b", 2), (b"c", None), (None, 3), (None, None)]
+    world.produce(*(Record(n and json.dumps({"id": n}).encode(), key, 0) for key, n in values))
+    assert world.run(table=keyed, decode=decode) == Counts(7, 5, 2)
+    assert [(row["_key"], row["id"]) for row in world.rows()] == [("b", 2)]
+    assert [row["key_1"] for row in world.rows("_deletes")] == ["a", "c"]
+
+
+@pytest.mark.parametrize("most", [1, 2, 7, 1000])
+def test_cuts_and_order_change_nothing(world: World, most: int) -> None:
+    """The same changes, shuffled, in batches of other sizes."""
+    dice = random.Random(most)
+    changes: list[Change] = [
+        (key, at, f"{key} at {at}", "D" if (key + at) % 3 == 0 else "U") for key in range(3) for at in range(4)
+    ]
+    dice.shuffle(changes)
+    world.produce(*map(encoded, changes))
+    world.run(trigger={"max_records": most})
+    check(world, changes)
+
+
+@pytest.mark.parametrize("most", [3, 1000])
+def test_a_batch_that_was_cut_off_is_settled(world: World, most: int) -> None:
+    """What it refused comes to quarantine once, and what it deletes is remembered, though rows are gone by then."""
+    changes: list[Change] = [(1, 1, "a", "I"), (None, 1, "b", "I"), (1, 5, "", "D"), (2, 1, "c", "I"), (2, 2, "d", "U")]
+    world.produce(*map(encoded, changes))
+    world.crash(trigger={"max_records": most})
+    assert world.refused == []
+    late: list[Change] = [(1, 4, "late", "U")]
+    world.produce(*map(encoded, late))
+    world.run(trigger={"max_records": most})
+    check(world, changes + late)
+    assert [row["_offset"] for row in world.refused] == [1]
+
+
+def test_all_are_refused_or_nothing_is_there(world: World) -> None:
+    """A batch without an accepted record is committed all the same, and the next one goes on behind it."""
+    refused: list[Change] = [(None, 1, "a", "I"), (None, 2, "b", "I")]
+    world.produce(*map(encoded, refused))
+    assert world.run() == Counts(2, 0, 2)
+    check(world, refused)
+    more: list[Change] = [(1, 1, "a", "I")]
+    world.produce(*map(encoded, more))
+    assert world.run() == Counts(1, 1)
+    check(world, refused + more)
+
+
+@pytest.mark.slow
+def test_a_replay_of_an_old_record(world: World, tmp_path: Path) -> None:
+    """It loses against a newer row, and wins against an older one, or none; and it is moved once."""
+    suite = tmp_path / "suite.json"
+
+    def with_most(most: int) -> Pipeline:
+        rule = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "at", "max_value": most}}
+        suite.write_text(json.dumps({"name": "s", "expectations": [rule]}))
+        return world.ingestion(gate={"suite": str(suite)})
+
+    first: list[Change] = [(1, 50, "a", "U"), (2, 50, "b", "U"), (3, 50, "c", "U"), (4, 60, "", "D"), (1, 10, "d", "U")]
+    world.produce(*map(encoded, first))
+    assert with_most(20).run(until_caught_up=True) == Counts(5, 2, 3)
+    second: list[Change] = [(2, 20, "e", "U"), (4, 55, "late", "U")]
+    world.produce(*map(encoded, second))
+    with_most(55).run(until_caught_up=True)
+    third: list[Change] = [(1, 51, "f", "U")]
+    world.produce(*map(encoded, third))
+    relaxed = with_most(100)
+    relaxed.run(until_caught_up=True)
+    assert relaxed.replay("corrected").moved == 3
+    assert relaxed.replay("again").moved == 0
+    check(world, first + second + third)
+
+
+@pytest.mark.slow
+def test_a_backfill_behind_a_newer_state(world: World) -> None:
+    """Older records lose, what nobody has comes in, and what they delete stays deleted."""
+    world.changes["source"] = {"start": "latest"}
+    first: list[Change] = [(1, 1, "old", "U"), (2, 90, "newer", "U"), (3, 1, "only here", "U"), (4, 80, "", "D")]
+    world.produce(*map(encoded, first))
+    world.run()
+    second: list[Change] = [(1, 50, "new", "U"), (2, 50, "new", "U"), (5, 60, "", "D")]
+    world.produce(*map(encoded, second))
+    world.run()
+    assert world.ingestion().backfill("earliest").counts.consumed == 4
+    third: list[Change] = [(4, 70, "too late", "U"), (5, 59, "too late", "U")]
+    world.produce(*map(encoded, third))
+    world.run()
+    check(world, first + second + third)
+
+
+@pytest.mark.slow
+def test_restored_and_read_again(world: World) -> None:
+    """What a RESTORE takes back is read again; what was deleted then is forgotten, and remembered again."""
+    first: list[Change] = [(1, 1, "a", "U"), (2, 1, "b", "U")]
+    world.produce(*map(encoded, first))
+    world.run()
+    (newest,) = world.spark.sql(f"DESCRIBE HISTORY delta.`{world.path()}` LIMIT 1").select("version").collect()[0]
+    second: list[Change] = [(1, 9, "", "D"), (None, 2, "c", "U"), (2, 5, "d", "U")]
+    world.produce(*map(encoded, second))
+    world.run()
+    check(world, first + second)
+    world.sql(f"RESTORE TABLE {{table}} TO VERSION AS OF {newest}")
+    third: list[Change] = [(1, 8, "late", "U")]
+    world.produce(*map(encoded, third))
+    world.run()
+    check(world, first + second + third)
+
+
+@pytest.mark.slow
+def test_partitions_and_new_columns(stack: Addresses, spark: SparkSession, named: str) -> None:
+    """A row whose partition changes moves; columns with strange names; a column that comes with a batch's commit."""
+    world = World(
+        stack,
+        spark,
+        named,
+        schema={"columns": "`my.id` INT, at TIMESTAMP, who STRUCT<country: STRING>", "compatibility": "BACKWARD"},
+        table={"mode": "upsert", "keys": ["my.id"], "order_by": ["at"]},
+        partition=[{"by": "time", "field": "at", "every": "day"}, {"by": "field", "field": "who.country"}],
+    )
+
+    def order(n: int, day: int, country: str | None, **more: Any) -> bytes:
+        return json.dumps(
+            {"my.id": n, "at": f"2026-11-{day:02}T12:00:00Z", "who": {"country": country}, **more}
+        ).encode()
+
+    world.produce(order(1, 1, "NL"), order(2, 1, "DE"), order(3, 1, None))
+    world.run()
+    world.produce(order(1, 2, "BE", note="moved"), order(2, 3, None), order(3, 1, "FR"))
+    world.run()
+    rows = [(row["my.id"], str(row["day"]), row["who_country"], row["note"]) for row in world.rows()]
+    assert rows == [(1, "2026-11-02", "BE", "moved"), (2, "2026-11-03", None, None), (3, "2026-11-01", "FR", None)]
+    assert world.ingestion().audit().conserved
+
+
+@pytest.mark.slow
+def test_several_pipelines_in_one_process(stack: Addresses, spark: SparkSession, named: str) -> None:
+    """Each MERGE has the receipt of its own pipeline, beside others that append and merge."""
+    worlds = [
+        World(stack, spark, f"{named}_{n}", schema={"columns": COLUMNS}, **({"table": TABLE} if n else {}))
+        for n in range(3)
+    ]
+    changes: list[Change] = [(key, at, f"{key}", "U") for at in range(3) for key in range(4)]
+    for world in worlds:
+        world.produce(*map(encoded, changes))
+    configs = [world.ingestion(trigger={"every": "1 second", "max_records": 2}).config for world in worlds]
+    assert all(ended.outcome == "caught up" for ended in Fleet(configs).run(until_caught_up=True))
+    for world in worlds:
+        assert [commit.receipt.sequence for commit in world.commit_log().commits] == [6, 5, 4, 3, 2, 1]
+        assert not world.commit_log().other_pipelines
+    for world in worlds[1:]:
+        check(world, changes)
+
+
+def test_another_mode_key_or_order_is_refused(world: World) -> None:
+    """Of a table that is there: it says what it was made with, and the cure."""
+    changes: list[Change] = [(1, 10, "a", "I")]
+    world.produce(*map(encoded, changes))
+    world.run()
+    others: list[dict[str, Any]] = [
+        {"path": world.path()},
+        {**TABLE, "path": world.path(), "keys": ["id", "status"]},
+        {**TABLE, "path": world.path(), "order_by": []},
+    ]
+    for table, told in zip(others, ["table.mode upsert", "table.keys id,", "table.order_by at,"], strict=True):
+        with pytest.raises(TableMismatch, match=told):
+            world.run(table=table)
+    with pytest.raises(UsageError, match="export is for tables of mode append"):
+        world.ingestion().export("s3a://lake/handed_on")
+    check(world, changes)

@@ -1,0 +1,139 @@
+"""The MERGE of mode upsert, and the memory of deletes, over real tables."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+from support.oracle.latest import Change, batches, expected, history
+from support.pipelines.receipts import receipt
+
+from lakeingest.config.parts import Table as TableOptions
+from lakeingest.delta import commit, latest
+from lakeingest.delta.latest import LatestRows
+from lakeingest.delta.table import Table
+from lakeingest.delta.upsert import DeletedKeys, Upsert
+from lakeingest.errors import PipelineFileError
+from lakeingest.record import DELETES
+
+NOW = datetime(2026, 11, 29, tzinfo=UTC)
+COLUMNS = "h INT, k INT, o INT, _topic STRING, _partition INT, _offset BIGINT"
+
+
+def options(**values: Any) -> TableOptions:
+    return TableOptions(path="/t", mode="upsert", **values)
+
+
+class Applied:
+    """A table that batches are applied to.
+
+    Attributes:
+        latest: how the latest row of a key is known.
+    """
+
+    def __init__(self, spark: SparkSession, folder: Path, columns: str, **values: Any) -> None:
+        self.spark, self.columns = spark, columns
+        self.latest: LatestRows = latest.of(options(**values), spark.createDataFrame([], columns).schema)
+        self.table, self.number = Table(spark, str(folder / "t")), 0
+        self.deleted_keys = DeletedKeys(Table(spark, str(folder / "t_deletes")), "p")
+        self.table.create(spark.createDataFrame([], columns).schema)
+
+    def apply(self, rows: list[tuple[Any, ...]]) -> None:
+        """Records, each with whether it deletes."""
+        self.number += 1
+        frame = self.spark.createDataFrame(rows, f"{self.columns}, {DELETES} BOOLEAN")
+        newer = self.deleted_keys.without_superseded(frame, self.latest)
+        commit.write(
+            self.table, newer, receipt(self.number, 1), "zstd", mode=Upsert(self.latest, self.spark.newSession())
+        )
+        self.deleted_keys.remember(frame, self.latest, NOW)
+
+    @property
+    def rows(self) -> DataFrame:
+        return self.table.read()
+
+
+def record(at: int, change: Change) -> tuple[Any, ...]:
+    order, partition, offset = change.order
+    return (at, change.key, order, "t", partition, offset, change.deletes)
+
+
+def test_order_cuts_and_repetition_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """Three hundred histories at once: their keys have nothing in common."""
+    dice = random.Random(47)
+    histories = [history(dice) for _ in range(300)]
+    applied = Applied(spark, tmp_path, COLUMNS, keys=["h", "k"], order_by=["o"])
+    for cut in zip_longest(*(batches(dice, changes) for changes in histories), fillvalue=()):
+        applied.apply([record(at, change) for at, batch in enumerate(cut) for change in batch])
+    rows = [
+        (at, key, order, "t", partition, offset)
+        for at, changes in enumerate(histories)
+        for key, (order, partition, offset) in expected(changes).items()
+    ]
+    assert_df_equality(applied.rows, spark.createDataFrame(rows, COLUMNS), ignore_row_order=True, ignore_nullable=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "same", "others"),
+    [
+        ("DOUBLE", [0.0, -0.0], [1.0]),
+        ("DOUBLE", [float("nan"), float("nan")], [1.0]),
+        ("STRING", ["a", "a"], ["a ", "A", "", "\u00e9", "e\u0301"]),
+        ("BINARY", [b"\xff", b"\xff"], [b"", b"\xff\x00"]),
+        ("BOOLEAN", [True, True], [False]),
+        ("DATE", [NOW.date(), NOW.date()], []),
+    ],
+)
+def test_which_keys_are_the_same(
+    spark: SparkSession, tmp_path: Path, kind: str, same: list[Any], others: list[Any]
+) -> None:
+    """Within a batch, between batches, and with what was deleted."""
+    columns = f"k {kind}, _topic STRING, _partition INT, _offset BIGINT"
+    applied = Applied(spark, tmp_path, columns, keys=["k"])
+    values = [*same, *others]
+    applied.apply([(value, "t", 0, offset, False) for offset, value in enumerate(values)])
+    assert applied.rows.count() == 1 + len(others)
+    applied.apply([(same[1], "t", 0, 100, False)])
+    assert applied.rows.count() == 1 + len(others)
+    applied.apply([(same[0], "t", 0, 200, True)])
+    applied.apply([(same[1], "t", 0, 150, False)])
+    assert applied.rows.count() == len(others)
+
+
+def test_nulls_within_structs_stay(spark: SparkSession, tmp_path: Path) -> None:
+    """An update to a struct of nulls, or to no struct, is not mixed up; and a new column comes with the commit."""
+    columns = "k INT, s STRUCT<a: INT, b: STRUCT<c: INT>>, l ARRAY<STRUCT<a: INT>>"
+    columns += ", _topic STRING, _partition INT, _offset BIGINT"
+    applied = Applied(spark, tmp_path, columns, keys=["k"])
+    full = ((1, (2,)), [(3,)])
+    applied.apply([(key, *full, "t", 0, key, False) for key in range(4)])
+    changes: list[Any] = [(None, None), ((None, None), [None]), ((None, (None,)), [(None,)]), ((1, None), [])]
+    applied.apply([(key, *change, "t", 0, 10 + key, False) for key, change in enumerate(changes)])
+    rows = [(key, *change, "t", 0, 10 + key) for key, change in enumerate(changes)]
+    assert_df_equality(applied.rows, spark.createDataFrame(rows, columns), ignore_row_order=True, ignore_nullable=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "mistake"),
+    [
+        ({"keys": ["x"]}, 'table.keys: "x" is not among the columns: k, s, l, m, _topic'),
+        ({"keys": ["s.x"]}, 'table.keys: "s.x" is not among the columns of s: a, b'),
+        ({"keys": ["k.x"]}, 'table.keys: "k.x": k is int, which has no fields'),
+        ({"keys": ["l"]}, 'table.keys: "l" is array<int>, which cannot be compared'),
+        ({"keys": ["s"]}, 'table.keys: "s.b" is map<string,int>, which cannot be compared'),
+        ({"keys": ["k"], "order_by": ["m"]}, 'table.order_by: "m" is map<string,int>, which cannot be compared'),
+    ],
+)
+def test_what_is_no_key(spark: SparkSession, values: dict[str, Any], mistake: str) -> None:
+    columns = "k INT, s STRUCT<a: INT, b: MAP<STRING, INT>>, l ARRAY<INT>, m MAP<STRING, INT>, _topic STRING"
+    schema: T.StructType = spark.createDataFrame([], columns).schema
+    with pytest.raises(PipelineFileError) as wrong:
+        latest.of(options(**values), schema)
+    assert mistake in str(wrong.value)
