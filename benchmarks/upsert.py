@@ -23,11 +23,12 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from embedded import embedded  # noqa: E402
-from meter import spent  # noqa: E402
+from meter import Meter, spent  # noqa: E402
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
 from support.pipelines import config_of  # noqa: E402
 from support.records import produce  # noqa: E402
 
+from lakeingest.ingest.events import Committed, Event, Looked  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
 from lakeingest.pipeline import Pipeline  # noqa: E402
 from lakeingest.spark.s3a import s3a_options  # noqa: E402
@@ -162,14 +163,14 @@ def measured(stack: Addresses, arguments: argparse.Namespace) -> list[dict[str, 
     by_hand, figures = ByHand(plain, stack.kafka), list[dict[str, Any]]()
 
     def take(case: str, begin: int, end: int, *, first: str) -> None:
-        ways: dict[str, Callable[[], object]] = {
-            "lakeingest": lambda: product.run(until_caught_up=True),
-            "by hand": lambda: by_hand.take(begin, end),
+        ways: dict[str, Callable[[], dict[str, float]]] = {
+            "lakeingest": lambda: of_batch(product),
+            "by hand": lambda: spent(lambda: by_hand.take(begin, end))._asdict(),
         }
         for way in sorted(ways, key=lambda each: each != first):
-            took = spent(ways[way])
-            figures.append({"case": case, "way": way, "seconds": took.seconds, "cpu_s": took.cpu_s})
-            print(f"  {case}, {way}: {took.seconds:.1f} s, {took.cpu_s:.1f} s of CPU", file=sys.stderr, flush=True)
+            took = {"case": case, "way": way, **ways[way]()}
+            figures.append(took)
+            print(f"  {took}", file=sys.stderr, flush=True)
 
     take("begin", *changes.begin(), first="lakeingest")
     for case, (share, keys) in CASES.items():
@@ -179,6 +180,20 @@ def measured(stack: Addresses, arguments: argparse.Namespace) -> list[dict[str, 
                 take(name, *changes.batch(share, keys), first=("lakeingest", "by hand")[turn % 2])
     same(plain)
     return figures
+
+
+def of_batch(product: Pipeline) -> dict[str, float]:
+    """What the one batch of a run took, without the run's start."""
+    meters, took = list[Meter](), dict[str, float]()
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Looked) and not meters:
+            meters.append(Meter())
+        elif isinstance(event, Committed):
+            took.update(seconds=event.seconds, cpu_s=meters[0].stop(), **event.stages)
+
+    product.run(until_caught_up=True, on_event=hear)
+    return took
 
 
 def same(spark: SparkSession) -> None:

@@ -21,6 +21,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lakeingest import extend
+from lakeingest.delta.commit_log import Changes
 from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
 from lakeingest.delta.receipt import Counts, Run
 from lakeingest.errors import BatchHeld, Fenced, SetupError, StorageUnreachable, UsageError
@@ -147,6 +148,18 @@ def test_the_log_as_json(lines: list[str]) -> None:
     assert {name: commit[name] for name in wanted} == wanted
     assert commit["gate"][1] == {"expectation": "bad", "met": False, "action": "warn", "unexpected": 3}
     assert (end["outcome"], end["error"], end["cure"], end["exit_code"]) == ("fenced", "Fenced", "let it", 3)
+
+
+def test_what_became_of_the_rows(lines: list[str]) -> None:
+    """Of mode upsert: in a line, as JSON and in metrics; elsewhere nothing of it."""
+    merged = replace(COMMIT, written=replace(COMMIT.written, changes=Changes(inserted=2, deleted=1, copied=100)))
+    text, plain = logged("text", lines, [merged, COMMIT])
+    assert " · 2 inserted, 1 deleted, 3 superseded · refused " in text
+    assert "inserted" not in plain
+    (document,) = (json.loads(line) for line in logged("json", [], [merged]))
+    assert document["row_changes"] == {"inserted": 2, "updated": 0, "deleted": 1, "superseded": 3}
+    assert heard(STARTED, merged)["row_changes_total superseded"] == 3
+    assert not any("row_changes" in name for name in heard(STARTED, COMMIT))
 
 
 def test_a_compaction_is_told_as_it_was(lines: list[str]) -> None:
