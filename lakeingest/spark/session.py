@@ -111,10 +111,13 @@ def log_session(session: SparkSession, storage: Storage, paths: Sequence[str] = 
 
 
 def merge_session(session: SparkSession, storage: Storage, paths: Sequence[str] = ()) -> SparkSession:
-    """A sibling of a session in which nothing is committed but the MERGEs of one pipeline: what Delta writes to the log
-    with a MERGE are settings of its session. The session itself where there can be none.
+    """A copy of a session in which nothing is committed but the MERGEs of one pipeline: what Delta writes to the log
+    with a MERGE are settings of its session. The session itself over Spark Connect before Spark 4.1, which can have no
+    copy: there a process may run one such pipeline.
     """
-    return _sibling(session, storage, paths) if capabilities.of(session).siblings else session
+    if not capabilities.of(session).connect:
+        return _sibling(session, storage, paths)
+    return session.cloneSession() if hasattr(session, "cloneSession") else session
 
 
 def _sibling(session: SparkSession, storage: Storage, paths: Sequence[str]) -> SparkSession:
