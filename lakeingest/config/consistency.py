@@ -99,11 +99,10 @@ def mistakes(file: Parts) -> Iterator[Mistake]:
             "cannot read widened columns; write rewrite or refuse, or drop schema.widening",
         )
     if table:
-        yield from (*row_mode.mistakes(table, decode), *table_places.catalog(table, file.quarantine, file.contract))
+        yield from row_mode.mistakes(table, decode, declared)
+        yield from table_places.catalog(table, file.quarantine, file.contract)
     if table and not table.identifier:
-        yield Mistake(
-            ("table", "path"), "required, and missing; write where the table lies, as in 's3a://lake/flights'"
-        )
+        yield Mistake(("table", "path"), "required, and missing; write where it lies, as in 's3a://lake/flights'")
     else:
         yield from table_places.overlaps(table, file.quarantine, file.gate, file.contract, file.source)
     yield from _contract(

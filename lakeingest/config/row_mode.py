@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from lakeingest.config.base import Mistake, Part
 from lakeingest.config.values import FieldPath, Kind
-from lakeingest.record import KEY, TIMESTAMP
+from lakeingest.record import KEY, RESERVED, TIMESTAMP
+from lakeingest.schema import ddl
 
 if TYPE_CHECKING:
     from lakeingest.config.parts import Decode
@@ -86,8 +88,12 @@ def _of_record(path: str) -> bool:
     return path.partition(".")[0] == KEY
 
 
-def mistakes(mode: RowMode, decode: Decode | None) -> Iterator[Mistake]:
-    """What contradicts the mode."""
+def mistakes(mode: RowMode, decode: Decode | None, declared: Sequence[ddl.Column]) -> Iterator[Mistake]:
+    """What contradicts the mode.
+
+    Args:
+        declared: the value's columns, behind the transforms; none where they are not known.
+    """
     if not mode.upserts:
         for name in ("keys", "order_by", "on_tombstone", "on_delete_marker"):
             if name in mode.model_fields_set:
@@ -102,6 +108,9 @@ def mistakes(mode: RowMode, decode: Decode | None) -> Iterator[Mistake]:
     for name, paths in (("keys", mode.key_paths), ("order_by", mode.order_by)):
         if twice := sorted({path for path in paths if paths.count(path) > 1}):
             yield Mistake(("table", name), f"the same field twice: {', '.join(twice)}; name each once")
+        yield from _fields(("table", name), paths, declared)
+    if mode.on_delete_marker:
+        yield from _fields(("table", "on_delete_marker", "field"), [mode.on_delete_marker.field], declared)
     if decode and "on_null" in decode.model_fields_set:
         yield Mistake(
             ("decode", "on_null"), "is of mode append; write table.on_tombstone (delete, ignore or quarantine) instead"
@@ -114,3 +123,15 @@ def mistakes(mode: RowMode, decode: Decode | None) -> Iterator[Mistake]:
             f"delete needs a key and an order without a value, and a record without a value has no {needs}; write "
             "keys: key and order_by: [_timestamp] or none, or ignore tombstones and name on_delete_marker",
         )
+
+
+def _fields(where: tuple[str, ...], paths: Sequence[str], declared: Sequence[ddl.Column]) -> Iterator[Mistake]:
+    for path in paths:
+        if not declared or path.partition(".")[0] in RESERVED:
+            continue
+        column, names = ddl.find(declared, path), [each.name for each in declared]
+        if column is None:
+            hint = "".join(f"did you mean {each}? " for each in get_close_matches(path, names, n=1))
+            yield Mistake(where, f'"{path}" is not among the columns; {hint}declared: {", ".join(names)}')
+        elif isinstance(column.type, ddl.Array | ddl.Map) or str(column.type) == "variant":
+            yield Mistake(where, f'"{path}" is {column.type}, which cannot be compared; name a field of another type')

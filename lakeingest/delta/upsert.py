@@ -74,14 +74,16 @@ class Upsert:
             options: of Delta's writer.
         """
         settings = {_SETTINGS[name]: value for name, value in options.items() if name in _SETTINGS}
-        evolves = options["mergeSchema"] == "true"
+        if options["mergeSchema"] == "true":
+            # In a commit before, of no rows: Delta 4.0 adds no column by a MERGE that names it.
+            table.append(rows.drop(DELETES).where("false"), {"mergeSchema": "true"})
         with _view(latest_of(rows, self.latest), self.session) as view, setting(self.session, settings):
-            self.session.sql(self.statement(table, view, rows.columns, evolves=evolves)).collect()
+            self.session.sql(self.statement(table, view, rows.columns)).collect()
             version = self.session.conf.get(LAST_VERSION)
         if table.spark is not self.session and version is not None:
             table.spark.conf.set(LAST_VERSION, version)
 
-    def statement(self, table: Table, view: str, columns: list[str], *, evolves: bool) -> str:
+    def statement(self, table: Table, view: str, columns: list[str]) -> str:
         """The MERGE, in SQL: every column is assigned by its name, since Delta makes structs of nulls by `UPDATE *` in
         some versions (delta-io/delta#5481, #5612).
         """
@@ -89,7 +91,7 @@ class Upsert:
         same = " AND ".join([*(f"t.{key.sql} = s.{key.sql}" for key in self.latest.keys), *self.bounds])
         newer = " > ".join(ordered(f"{row}.{name}" for name in self.latest.ordered) for row in "st")
         return (
-            f"MERGE {'WITH SCHEMA EVOLUTION ' if evolves else ''}INTO {table.sql} AS t USING {view} AS s ON {same} "
+            f"MERGE INTO {table.sql} AS t USING {view} AS s ON {same} "
             f"WHEN MATCHED AND s.{DELETES} AND {newer} THEN DELETE "
             f"WHEN MATCHED AND {newer} THEN UPDATE SET {', '.join(f'{name} = s.{name}' for name in names)} "
             f"WHEN NOT MATCHED AND NOT s.{DELETES} THEN "

@@ -26,7 +26,7 @@ class Decided:
 
     Attributes:
         records: all of them, as `BatchPlan.decide` and `sums.of_accepted` give them.
-        accepted: the rows among them that the table takes.
+        accepted: those that the table takes.
         observation: what is observed while these are written.
         frame_id: what `refused_records` knows them by.
     """
@@ -36,6 +36,11 @@ class Decided:
     accepted: DataFrame
     observation: Observation
     frame_id: str
+
+    @property
+    def rows(self) -> DataFrame:
+        """Those of the accepted ones that do not delete a row."""
+        return self.batch.rows(self.accepted)
 
     def set_aside(self, kafka: DataFrame, pipeline: str, sequence: int) -> DataFrame:
         """The refused ones as rows of quarantine, once the accepted ones are written. These alone are decided again,

@@ -113,7 +113,9 @@ class _Sample:
                 return frames.keep(frame)
 
             decided = decide(execution.plan(strict=False), kafka)
-            decision = gate.decide(decided.batch, decided.records, keep(decided.accepted), decided.observation)
+            decision = gate.decide(
+                decided.batch, decided.records, decided.batch.rows(keep(decided.accepted)), decided.observation
+            )
             if decision.aside and not decision.held_by:
                 decided = decide(set_aside(decided.batch, decision.aside), kafka)
                 keep(decided.accepted).write.format("noop").mode("overwrite").save()
@@ -126,13 +128,13 @@ class _Sample:
             refusals = quarantine.reasons(refused, 2) if counts["refused"] else []
             broken = {group["reason"]: group["count"] for group in refusals if group["stage"] == predicates.STAGE}
             mended = corrections.of_refused(config, batch, refused, self.columns) if counts["refused"] else ()
-            day = forecast.of_sample(config, batch, kafka, decided.accepted)
+            day = forecast.of_sample(config, batch, kafka, decided.rows)
             return Plan(
                 config.name,
                 self.ranges,
                 counts,
                 transform.left_out(batch.shape.stages, metrics),
-                tuple(_columns(execution.writer.columns_after(decided.accepted.schema), self.columns)),
+                tuple(_columns(execution.writer.columns_after(decided.rows.schema), self.columns)),
                 tuple(execution.evolution.ledger.entries[len(self.log.schemas.entries) :]),
                 tuple(refusals),
                 tuple(mended),
@@ -140,10 +142,10 @@ class _Sample:
                 decision.held_by,
                 dict(batch.constraints.checks) if batch.constraints else {},
                 day,
-                self._rewrites(decided.accepted.schema),
+                self._rewrites(decided.rows.schema),
                 self.committed,
                 (*epoch_units.warnings(config, kafka), *forecast.warnings(config, day)),
-                suggestion.of_rows(config.name, decided.accepted) if suggest else None,
+                suggestion.of_rows(config.name, decided.rows) if suggest else None,
             )
 
     def _rewrites(self, target: StructType) -> dict[str, int] | None:

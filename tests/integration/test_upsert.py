@@ -85,6 +85,9 @@ def test_the_latest_row_of_each_key(world: World) -> None:
 def test_no_key_and_no_order_are_refused(world: World) -> None:
     changes: list[Change] = [(1, 10, "a", "I"), (None, 10, "b", "I"), (2, None, "c", "I"), (None, None, "", "D")]
     world.produce(*map(encoded, changes), b"no JSON")
+    plan = world.ingestion().plan()
+    assert (plan.counts["accepted"], plan.counts["refused"]) == (1, 4)
+    assert "_raw_deletes" not in [column["name"] for column in plan.columns]
     assert world.run() == Counts(5, 1, 4)
     check(world, changes)
     assert [(row["_offset"], row["stage"], row["reason"], row["message"]) for row in world.refused[:3]] == [

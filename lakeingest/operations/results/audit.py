@@ -131,7 +131,8 @@ class Report(Showable):
             yield f"  {number_of(self.gaps, 'offset')} without a record (compaction, transaction markers)"
         yield from self._not_proved()
         if self.conserved:
-            yield "  conserved: every record is there, exactly once"
+            latest = "the table has the latest row of each key, and no record is unaccounted for"
+            yield f"  conserved: {latest if self.superseded else 'every record is there, exactly once'}"
         for name, batch in self.others.items():
             yield f"  pipeline {name!r} has written records of these topics to the table too, up to its batch {batch}"
 

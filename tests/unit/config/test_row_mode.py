@@ -74,6 +74,31 @@ def test_what_a_record_without_a_value_does(table: dict[str, Any], tombstones: s
             "a record without a value has no order_by at",
         ),
         (
+            {"mode": "upsert", "keys": ["idd"]},
+            {},
+            'table.keys: "idd" is not among the columns; did you mean id? declared: id, at, op',
+        ),
+        (
+            {"mode": "upsert", "keys": ["id"], "order_by": ["at.x"]},
+            {},
+            'table.order_by: "at.x" is not among the columns',
+        ),
+        (
+            {"mode": "upsert", "keys": ["id"], "on_delete_marker": {"field": "deleted", "values": [True]}},
+            {},
+            'table.on_delete_marker.field: "deleted" is not among the columns',
+        ),
+        (
+            {"mode": "upsert", "keys": ["id"]},
+            {"schema": {"columns": "id ARRAY<INT>"}},
+            'table.keys: "id" is array<int>, which cannot be compared',
+        ),
+        (
+            {"mode": "upsert", "keys": ["id"]},
+            {"transform": [{"rename": {"id": "order_id"}}]},
+            'table.keys: "id" is not among the columns',
+        ),
+        (
             {"mode": "upsert", "keys": "key"},
             {"quarantine": {"path": "s3a://lake/orders_deletes"}},
             "the same or lie within each other",
