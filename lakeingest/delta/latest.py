@@ -10,8 +10,8 @@ other keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -42,11 +42,13 @@ class ComparedField:
         path: as the pipeline file has it.
         sql: the same, quoted.
         type: its type.
+        shown: whether the table's log may have values of it.
     """
 
     path: str
     sql: str
     type: T.DataType
+    shown: bool = True
 
     @property
     def absent(self) -> Column:
@@ -55,7 +57,11 @@ class ComparedField:
         return value.isNull() | F.isnan(value) if isinstance(self.type, T.FloatType | T.DoubleType) else value.isNull()
 
     def literal(self, value: Any) -> str | None:
-        """SQL: a value of it as a literal; None where it has none that Delta would leave files out by."""
+        """SQL: a value of it as a literal; None where it has none that Delta would leave files out by, or may not be
+        shown: Delta writes the condition of a MERGE into the log.
+        """
+        if not self.shown:
+            return None
         if self.type in _SUFFIXES:
             return f"{value}{_SUFFIXES[self.type]}"
         if isinstance(self.type, T.DateType):
@@ -136,12 +142,13 @@ def _absent(fields: Sequence[ComparedField], rule: str) -> Column:
     return F.concat(names, F.lit(f" {rule}"))
 
 
-def of(options: TableOptions, columns: T.StructType) -> LatestRows:
+def of(options: TableOptions, columns: T.StructType, unshown: Collection[str] = ()) -> LatestRows:
     """How the latest row of a key is known, of records with these columns.
 
     Args:
         options: those of the pipeline file, of mode upsert.
         columns: the table's.
+        unshown: those of whose values nothing may be in the log (see `statistics.in_the_clear`).
 
     Raises:
         PipelineFileError: the columns have no such fields, or none that can be compared.
@@ -150,7 +157,8 @@ def of(options: TableOptions, columns: T.StructType) -> LatestRows:
 
     def fields(option: str, paths: Sequence[str]) -> tuple[ComparedField, ...]:
         try:
-            return tuple(field for path in paths for field in _fields(columns, path))
+            every = (field for path in paths for field in _fields(columns, path))
+            return tuple(replace(f, shown=f.path.partition(".")[0].lower() not in unshown) for f in every)
         except ValueError as wrong:
             problems.append(f"table.{option}: {wrong}")
             return ()

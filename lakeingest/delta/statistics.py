@@ -33,7 +33,7 @@ def listed_columns(
         properties, columns, partitions: the table's; partitions by their names.
         own_value: what the pipeline has set it to; None if it has not.
     """
-    clear = _in_the_clear(steps)
+    clear = in_the_clear(steps)
     if not clear:
         return None
     now = properties.get(LISTED)
@@ -51,7 +51,7 @@ def listed_columns(
     return None if value == own_value else value
 
 
-def _in_the_clear(steps: Sequence[TransformStep]) -> set[str]:
+def in_the_clear(steps: Sequence[TransformStep]) -> set[str]:
     """The columns beside those of the value that are not masked whole, where something is masked."""
     if not hidden.hides(steps):
         return set()

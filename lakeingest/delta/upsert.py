@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
-from lakeingest.delta import coordinates, kinds
+from lakeingest.delta import coordinates, kinds, statistics
 from lakeingest.delta.commit import LAST_VERSION
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.latest import LatestRows
@@ -46,6 +46,8 @@ _SETTINGS = {
     "optimizeWrite": "spark.databricks.delta.optimizeWrite.enabled",
 }
 """Option of Delta's writer → the setting from which a MERGE takes it."""
+_PROPERTIES = {**kinds.properties("deletes"), statistics.LISTED: ",".join(COORDINATES)}
+"""Of the table of deleted keys: its log has no key."""
 _OWN = ("pipeline", *COORDINATES, "deleted_at")
 """The columns by which a row of the table of deleted keys is known."""
 _NEWER = "_raw_newer"
@@ -79,7 +81,7 @@ class Upsert:
             table.append(rows.drop(DELETES).where("false"), {"mergeSchema": "true"})
         with _view(latest_of(rows, self.latest), self.session) as view, setting(self.session, settings):
             self.session.sql(self.statement(table, view, rows.columns)).collect()
-            version = self.session.conf.get(LAST_VERSION)
+            version = self.session.conf.get(LAST_VERSION, None)
         if table.spark is not self.session and version is not None:
             table.spark.conf.set(LAST_VERSION, version)
 
@@ -158,7 +160,7 @@ class DeletedKeys:
         existing = self.table.schema()
         if existing is None:
             columns = T.StructType([T.StructField(f.name, f.dataType) for f in deletes.schema])
-            existing = self.table.create(columns, properties=kinds.properties("deletes"))
+            existing = self.table.create(columns, properties=_PROPERTIES)
         kinds.check(self.table, "deletes", existing.names)
         self.table.widen(existing, deletes.schema)
         with storage_failures(self.table.identifier):

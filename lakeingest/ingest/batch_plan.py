@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lakeingest import decode, transform
 from lakeingest.config import PipelineConfig, TimePartition
 from lakeingest.decode import Decoded, Shape
-from lakeingest.delta import constraints, latest, partitioning
+from lakeingest.delta import constraints, latest, partitioning, statistics
 from lakeingest.delta.constraints import Constraints
 from lakeingest.delta.latest import LatestRows
 from lakeingest.gate import evaluate, predicates
@@ -206,7 +206,9 @@ def layout(config: PipelineConfig, shape: Shape, suite: Suite | None, now: datet
 
 
 def _latest(config: PipelineConfig, shape: Shape) -> LatestRows | None:
-    return latest.of(config.table, table_columns(config, shape)) if config.table.upserts else None
+    if not config.table.upserts:
+        return None
+    return latest.of(config.table, table_columns(config, shape), statistics.in_the_clear(config.steps))
 
 
 def plan_batch(

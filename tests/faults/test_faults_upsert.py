@@ -10,7 +10,7 @@ from support.faults import BUCKET
 from support.pipelines import World
 from support.records import Record
 
-from lakeingest.errors import StorageUnreachable
+from lakeingest.errors import Fenced, StorageUnreachable
 from lakeingest.local import Addresses
 from lakeingest.testing.s3 import S3Proxy, call_before
 from lakeingest.testing.steps import OF_UPSERT, Step, cut_off_at, reached
@@ -96,3 +96,20 @@ def test_compaction_beside_it(world: World, s3: S3Proxy) -> None:
     assert operations[:2] == ["MERGE", "OPTIMIZE"]
     assert [(row["id"], row["at"]) for row in world.rows()] == [(2, 1), (1, 5)]
     assert world.ingestion().audit().conserved
+
+
+@pytest.mark.slow
+def test_two_runs_at_once(world: World, s3: S3Proxy) -> None:
+    """While one is about to commit its merge another one does: the first is fenced, and has written nothing."""
+    world.produce(change(1, 1), change(None, 1), change(2, 1), change(2, 3, "D"))
+    world.run(trigger={"max_records": 4})
+    world.produce(change(1, 5), change(3, 9, "D"), change(None, 2), change(4, 1), change(1, 4))
+    path = world.path()
+    s3.fault(
+        lambda request: reached(Step.COMMITTING, request, path, f"{path}_quarantine"),
+        call_before(lambda: world.run(trigger={"max_records": 4})),
+        times=1,
+    )
+    with pytest.raises(Fenced):
+        world.run(trigger={"max_records": 3})
+    check(world)
