@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from support.oracle.latest import Change, batches, expected, history
 from support.pipelines.receipts import receipt
@@ -137,3 +138,21 @@ def test_what_is_no_key(spark: SparkSession, values: dict[str, Any], mistake: st
     with pytest.raises(PipelineFileError) as wrong:
         latest.of(options(**values), schema)
     assert mistake in str(wrong.value)
+
+
+def test_kept_records_are_computed_once(spark: SparkSession, tmp_path: Path) -> None:
+    """The session that merges finds what another one keeps: Kafka is not read again."""
+    computed = spark.sparkContext.accumulator(0)
+
+    def count(key: int) -> int:
+        computed.add(1)
+        return key
+
+    columns = "k INT, _topic STRING, _partition INT, _offset BIGINT"
+    applied = Applied(spark, tmp_path, columns, keys=["k"])
+    rows = spark.createDataFrame([(n, "t", 0, n, n == 2) for n in range(5)], f"{columns}, {DELETES} BOOLEAN")
+    kept = rows.withColumn("k", F.udf(count, "int", useArrow=False)("k")).persist()
+    assert kept.count() == 5
+    commit.write(applied.table, kept, receipt(1, 5), "zstd", mode=Upsert(applied.latest, spark.newSession()))
+    kept.unpersist()
+    assert (applied.rows.count(), computed.value) == (4, 5)
