@@ -42,13 +42,13 @@ class ComparedField:
         path: as the pipeline file has it.
         sql: the same, quoted.
         type: its type.
-        shown: whether the table's log may have values of it.
+        visible: whether the table's log may have values of it.
     """
 
     path: str
     sql: str
     type: T.DataType
-    shown: bool = True
+    visible: bool = True
 
     @property
     def absent(self) -> Column:
@@ -60,7 +60,7 @@ class ComparedField:
         """SQL: a value of it as a literal; None where it has none that Delta would leave files out by, or may not be
         shown: Delta writes the condition of a MERGE into the log.
         """
-        if not self.shown:
+        if not self.visible:
             return None
         if self.type in _SUFFIXES:
             return f"{value}{_SUFFIXES[self.type]}"
@@ -158,7 +158,7 @@ def of(options: TableOptions, columns: T.StructType, unshown: Collection[str] = 
     def fields(option: str, paths: Sequence[str]) -> tuple[ComparedField, ...]:
         try:
             every = (field for path in paths for field in _fields(columns, path))
-            return tuple(replace(f, shown=f.path.partition(".")[0].lower() not in unshown) for f in every)
+            return tuple(replace(f, visible=f.path.partition(".")[0].lower() not in unshown) for f in every)
         except ValueError as wrong:
             problems.append(f"table.{option}: {wrong}")
             return ()
