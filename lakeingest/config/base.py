@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from pydantic import BaseModel, ConfigDict
 
@@ -19,3 +21,9 @@ class Mistake:
 
     path: tuple[str | int, ...]
     text: str
+
+
+def no_column(where: tuple[str | int, ...], path: str, names: Sequence[str]) -> Mistake:
+    """A path that leads to none of the declared columns, which have these names."""
+    hint = "".join(f"did you mean {each}? " for each in get_close_matches(path, names, n=1))
+    return Mistake(where, f'"{path}" is not among the columns; {hint}declared: {", ".join(names)}')

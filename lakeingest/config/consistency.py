@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import islice, takewhile
 
 from lakeingest.config import contract as promises
 from lakeingest.config import hiding, partition_format, parts, row_mode, table_places
-from lakeingest.config.base import Mistake
+from lakeingest.config.base import Mistake, no_column
 from lakeingest.config.contract import Contract
 from lakeingest.config.formats import AvroFormat, JsonValue, uses_registry
 from lakeingest.config.source import Registry, Source
@@ -102,7 +101,9 @@ def mistakes(file: Parts) -> Iterator[Mistake]:
         yield from row_mode.mistakes(table, decode, declared)
         yield from table_places.catalog(table, file.quarantine, file.contract)
     if table and not table.identifier:
-        yield Mistake(("table", "path"), "required, and missing; write where it lies, as in 's3a://lake/flights'")
+        yield Mistake(
+            ("table", "path"), "required, and missing; write where the table lies, as in 's3a://lake/flights'"
+        )
     else:
         yield from table_places.overlaps(table, file.quarantine, file.gate, file.contract, file.source)
     yield from _contract(
@@ -284,10 +285,7 @@ def _field(
     where, name = ("partition", position, "field"), str(part.field)
     column = ddl.find(declared, name)
     if column is None:
-        names = [c.name for c in declared]
-        close = get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        yield Mistake(where, f'"{name}" is not among the columns; {hint}declared: {", ".join(names)}')
+        yield no_column(where, name, [c.name for c in declared])
         return
     allowed = _TIME_TYPES if isinstance(part, parts.TimePartition) else _FIELD_TYPES
     if str(column.type) not in allowed:

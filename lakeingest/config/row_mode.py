@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from lakeingest.config.base import Mistake, Part
+from lakeingest.config.base import Mistake, Part, no_column
 from lakeingest.config.values import FieldPath, Kind
 from lakeingest.record import KEY, RESERVED, TIMESTAMP
 from lakeingest.schema import ddl
@@ -129,9 +128,8 @@ def _fields(where: tuple[str, ...], paths: Sequence[str], declared: Sequence[ddl
     for path in paths:
         if not declared or path.partition(".")[0] in RESERVED:
             continue
-        column, names = ddl.find(declared, path), [each.name for each in declared]
+        column = ddl.find(declared, path)
         if column is None:
-            hint = "".join(f"did you mean {each}? " for each in get_close_matches(path, names, n=1))
-            yield Mistake(where, f'"{path}" is not among the columns; {hint}declared: {", ".join(names)}')
+            yield no_column(where, path, [each.name for each in declared])
         elif isinstance(column.type, ddl.Array | ddl.Map) or str(column.type) == "variant":
             yield Mistake(where, f'"{path}" is {column.type}, which cannot be compared; name a field of another type')
