@@ -49,9 +49,7 @@ def audit(reader: PipelineReader) -> Report:
 
 def _accepted(log: CommitLog, refused: CommitLog) -> int:
     """How many records the batches accepted."""
-    run = _Accounts.of(log.commits, refused.commits, refused.last_sequence, complete=refused.complete)
-    backfills = _Accounts.of(log.backfills, refused.backfills, 0, complete=refused.complete)
-    return (run + backfills).counts.accepted
+    return (_Accounts.of_run(log, refused) + _Accounts.of_backfills(log, refused)).counts.accepted
 
 
 @dataclass(frozen=True)
@@ -91,10 +89,7 @@ def of_logs(
     """
     adopted, log = dict(log.adopted), log.since_adoption
     topics = {*config.source.topics, *(s.topic for commit in log.commits for s in commit.receipt.ranges)}
-    # Quarantine's log tells the pipeline's last number also where clean-up took receipts, and not its backfills'.
-    last = max((commit.receipt.sequence for commit in log.backfills), default=0)
-    by_backfill = _Accounts.of(log.backfills, refused.backfills, last, complete=refused.complete)
-    accounts = _Accounts.of(log.commits, refused.commits, refused.last_sequence, complete=refused.complete)
+    by_backfill, accounts = _Accounts.of_backfills(log, refused), _Accounts.of_run(log, refused)
     from_log, accounts = ConsumedRanges.of(log), accounts + by_backfill
     runs = runs_of(from_log)
     counts = runs.counts(accounts.unknown, accounts.accepted)
@@ -168,6 +163,19 @@ class _Accounts:
     accepted: OffsetRanges
     lost: int
     unknown: OffsetRanges
+
+    @classmethod
+    def of_run(cls, log: CommitLog, refused: CommitLog) -> _Accounts:
+        """Of the pipeline's own commits."""
+        return cls.of(log.commits, refused.commits, refused.last_sequence, complete=refused.complete)
+
+    @classmethod
+    def of_backfills(cls, log: CommitLog, refused: CommitLog) -> _Accounts:
+        """Of its backfills'. Quarantine's log tells the pipeline's last number also where clean-up took receipts, and
+        not theirs.
+        """
+        last = max((commit.receipt.sequence for commit in log.backfills), default=0)
+        return cls.of(log.backfills, refused.backfills, last, complete=refused.complete)
 
     @classmethod
     def of(cls, commits: Sequence[Commit], accounts: Sequence[Commit], last: int, *, complete: bool) -> _Accounts:
