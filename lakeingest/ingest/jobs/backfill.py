@@ -188,7 +188,7 @@ class BackfillJob:
     def committed(self, attempt: Attempt, take: Take, batch: Committed) -> None:
         """See `Job.committed`."""
         self.rest = self.rest.without(take.receipt.ranges)
-        if take.receipt.whole(batch.counts.accepted):
+        if take.receipt.whole(batch.written.rows):
             # Else that began while rows were committed to quarantine.
             self.context.prefetch(self.context.tables.main)
 
