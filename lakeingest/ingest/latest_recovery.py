@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakeingest.delta.commit_log import Commit
-    from lakeingest.delta.receipt import Account
+    from lakeingest.delta.receipt import Account, Receipt
     from lakeingest.ingest.microbatch import MicroBatchExecution
 
 
@@ -34,7 +34,7 @@ def settle(
     """
     receipt, tables = newest.receipt, execution.context.tables
     assert receipt.account is not None
-    missing = _missing(execution, receipt.account)
+    missing = _missing(execution, receipt, receipt.account)
     deleted, ranges = receipt.ranges.before(first), receipt.ranges.since(first)
     lost = coordinates.within(missing, deleted).count()
     needs_deletes = tables.deleted_keys is not None and receipt.account.deletes > 0
@@ -64,8 +64,9 @@ def settle(
     return account, reasons
 
 
-def _missing(execution: MicroBatchExecution, account: Account) -> DataFrame:
+def _missing(execution: MicroBatchExecution, receipt: Receipt, account: Account) -> DataFrame:
     """The coordinates of refused records that are not in quarantine."""
     places = execution.context.spark.createDataFrame(list(account.refused), coordinates.COLUMNS)
-    existing = quarantine.unmoved(execution.context.tables.refused()).select(*COORDINATES)
+    ranges = receipt.job.late if receipt.job.late.ranges else receipt.ranges
+    existing = coordinates.of(quarantine.unmoved(execution.context.tables.refused()), ranges)
     return places.join(existing, list(COORDINATES), "left_anti")
