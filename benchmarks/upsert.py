@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from embedded import embedded  # noqa: E402
 from meter import Meter, spent  # noqa: E402
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
-from support.pipelines import config_of  # noqa: E402
+from support.pipelines import UPSERT, config_of  # noqa: E402
 from support.records import produce  # noqa: E402
 
 from lakeingest.ingest.events import Committed, Event, Looked  # noqa: E402
@@ -96,19 +96,12 @@ class Changes:
 
 def of_product(stack: Addresses, most: int) -> Pipeline:
     """The pipeline of mode upsert, with everything on."""
-    table = {
-        "path": "s3a://lake/ours",
-        "mode": "upsert",
-        "keys": ["id"],
-        "order_by": ["at"],
-        "on_delete_marker": {"field": "op", "values": ["D"]},
-    }
     config = config_of(
         stack,
         "ours",
         source={"topics": [TOPIC]},
         schema={"columns": COLUMNS},
-        table=table,
+        table={"path": "s3a://lake/ours", **UPSERT},
         trigger={"max_records": most},
     )
     return Pipeline(config)

@@ -6,8 +6,8 @@ import json
 
 import pytest
 from pyspark.sql import SparkSession
-from support.faults import BUCKET
-from support.pipelines import World
+from support.faults import BUCKET, OF_A_DIRTY_BATCH
+from support.pipelines import CHANGES, UPSERT, World
 from support.records import Record
 
 from lakeingest.errors import Fenced, StorageUnreachable
@@ -15,22 +15,7 @@ from lakeingest.local import Addresses
 from lakeingest.testing.s3 import S3Proxy, call_before
 from lakeingest.testing.steps import OF_UPSERT, Step, cut_off_at, reached
 
-TABLE = {
-    "mode": "upsert",
-    "keys": ["id"],
-    "order_by": ["at"],
-    "on_delete_marker": {"field": "op", "values": ["D"]},
-}
-STEPS = (
-    Step.MAKING,
-    Step.WRITING,
-    Step.COMMITTING,
-    Step.COMMITTED,
-    *OF_UPSERT,
-    Step.SETTING_ASIDE,
-    Step.ACCOUNTING,
-    Step.ACCOUNTED,
-)
+STEPS = (*OF_A_DIRTY_BATCH, *OF_UPSERT)
 SOME = (Step.COMMITTED, Step.REMEMBERED)
 """The shorter choice."""
 
@@ -41,8 +26,8 @@ def change(key: int | None, at: int, op: str = "U") -> Record:
 
 @pytest.fixture
 def world(stack: Addresses, spark: SparkSession, named: str) -> World:
-    table = {**TABLE, "path": f"s3a://{BUCKET}/{named}"}
-    return World(stack, spark, named, schema={"columns": "id INT, at INT, status STRING, op STRING"}, table=table)
+    table = {**UPSERT, "path": f"s3a://{BUCKET}/{named}"}
+    return World(stack, spark, named, schema={"columns": CHANGES}, table=table)
 
 
 def check(world: World) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
-from support.pipelines import World
+from support.oracle.latest import Change as KeyChange
+from support.oracle.latest import expected as latest_coordinates
+from support.pipelines import CHANGES, UPSERT, World
 from support.records import Record
 
 from lakeingest.delta.receipt import Counts
@@ -20,13 +22,6 @@ from lakeingest.fleet import Fleet
 from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 
-TABLE = {
-    "mode": "upsert",
-    "keys": ["id"],
-    "order_by": ["at"],
-    "on_delete_marker": {"field": "op", "values": ["D"]},
-}
-COLUMNS = "id INT, at INT, status STRING, op STRING"
 Change = tuple[int | None, int | None, str, str]
 """Key, order, status, operation."""
 
@@ -37,23 +32,23 @@ def encoded(change: Change) -> bytes:
 
 def latest(changes: Sequence[Change]) -> list[Change]:
     """What the table has to hold, of changes in the order of their coordinates."""
-    rows = dict[int, tuple[tuple[int, int], Change]]()
-    for offset, change in enumerate(changes):
-        key, at = change[:2]
-        if key is not None and at is not None:
-            rows[key] = max(rows.get(key, ((at, offset), change)), ((at, offset), change))
-    return [change for _, change in rows.values() if change[3] != "D"]
+    decided = [
+        KeyChange(key, (at, 0, offset), op == "D")
+        for offset, (key, at, _, op) in enumerate(changes)
+        if key is not None and at is not None
+    ]
+    return [changes[offset] for _, _, offset in latest_coordinates(decided).values()]
 
 
 @pytest.fixture
 def world(stack: Addresses, spark: SparkSession, named: str) -> World:
-    return World(stack, spark, named, schema={"columns": COLUMNS}, table=TABLE)
+    return World(stack, spark, named, schema={"columns": CHANGES}, table=UPSERT)
 
 
 def check(world: World, changes: Sequence[Change]) -> None:
     """The table has the latest rows, and nothing else; and the audit agrees."""
     rows: DataFrame = world.spark.read.format("delta").load(world.path())
-    expected = world.spark.createDataFrame(latest(changes), COLUMNS)
+    expected = world.spark.createDataFrame(latest(changes), CHANGES)
     assert_df_equality(rows.select(expected.columns), expected, ignore_row_order=True, ignore_nullable=True)
     report = world.ingestion().audit()
     assert report.conserved, report
@@ -99,7 +94,7 @@ def test_no_key_and_no_order_are_refused(world: World) -> None:
 
 def test_a_tombstone_deletes(world: World) -> None:
     """By the record's own key, in the order of offsets."""
-    keyed = {**TABLE, "keys": "key", "order_by": [], "on_delete_marker": None}
+    keyed = {**UPSERT, "keys": "key", "order_by": [], "on_delete_marker": None}
     decode = {"key": {"format": "string"}}
     values = [(b"a", 1), (b"b", 1), (b"a", None), (b"b", 2), (b"c", None), (None, 3), (None, None)]
     world.produce(*(Record(n and json.dumps({"id": n}).encode(), key, 0) for key, n in values))
@@ -237,7 +232,7 @@ def test_partitions_and_new_columns(stack: Addresses, spark: SparkSession, named
 def test_several_pipelines_in_one_process(stack: Addresses, spark: SparkSession, named: str) -> None:
     """Each MERGE has the receipt of its own pipeline, beside others that append and merge."""
     worlds = [
-        World(stack, spark, f"{named}_{n}", schema={"columns": COLUMNS}, **({"table": TABLE} if n else {}))
+        World(stack, spark, f"{named}_{n}", schema={"columns": CHANGES}, **({"table": UPSERT} if n else {}))
         for n in range(3)
     ]
     changes: list[Change] = [(key, at, f"{key}", "U") for at in range(3) for key in range(4)]
@@ -259,8 +254,8 @@ def test_another_mode_key_or_order_is_refused(world: World) -> None:
     world.run()
     others: list[dict[str, Any]] = [
         {"path": world.path()},
-        {**TABLE, "path": world.path(), "keys": ["id", "status"]},
-        {**TABLE, "path": world.path(), "order_by": []},
+        {**UPSERT, "path": world.path(), "keys": ["id", "status"]},
+        {**UPSERT, "path": world.path(), "order_by": []},
     ]
     for table, told in zip(others, ["table.mode upsert", "table.keys id,", "table.order_by at,"], strict=True):
         with pytest.raises(TableMismatch, match=told):

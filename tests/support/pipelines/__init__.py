@@ -72,6 +72,17 @@ def config_of(stack: Addresses, name: str, /, **changes: Any) -> PipelineConfig:
     return file.from_mapping(values_of(stack, name, **changes))
 
 
+UPSERT: dict[str, Any] = {
+    "mode": "upsert",
+    "keys": ["id"],
+    "order_by": ["at"],
+    "on_delete_marker": {"field": "op", "values": ["D"]},
+}
+"""The part `table` of a file whose records are changes of a key."""
+CHANGES = "id INT, at INT, status STRING, op STRING"
+"""The columns of such changes."""
+
+
 class Crash(Exception):
     """The process ended here."""
 
