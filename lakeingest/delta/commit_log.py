@@ -51,7 +51,7 @@ class Commit:
         version: the table's.
         time: when it was committed.
         rows: what it made rows of: those of the data files that it wrote, as Delta counts them; of mode upsert the
-            records that it accepted, but for those that delete a row.
+            records that it accepted.
         files, bytes: of these data files.
         changes: what became of the table's rows, in mode upsert; None elsewhere.
         seconds: how long the commit took behind the last data file; 0 where that was not seen.
@@ -283,7 +283,7 @@ def _commit(entry: Mapping[str, Any], receipt: Receipt) -> Commit:
     metrics = entry["operationMetrics"] or {}
     if receipt.account is not None and entry["operation"] == "MERGE":
         changes, size = Changes.of(metrics), int(metrics.get("numTargetBytesAdded") or 0)
-        rows = receipt.account.counts.accepted - receipt.account.deletes
+        rows = receipt.account.counts.accepted
         return Commit(entry["version"], entry["timestamp"], rows, receipt, changes.added, size, changes=changes)
     rows, files, size = (int(metrics.get(f"num{name}", 0)) for name in ("OutputRows", "Files", "OutputBytes"))
     return Commit(entry["version"], entry["timestamp"], rows, receipt, files, size)

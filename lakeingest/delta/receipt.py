@@ -92,7 +92,8 @@ class Account:
         table: the sums of what the table took of the batch; None where nobody knows them any more, or an older version
             wrote it. What quarantine took is known only behind its
             commit: the next receipt has it.
-        deletes: of mode upsert: how many of the accepted records delete the row of their key.
+        deletes: of mode upsert: how many deletes the batch remembers: of each key the newest one, if it is the latest
+            record of the key.
         refused: of mode upsert, on the table: which records were refused. There rows do not stay, so that none of them
             is known by what is missing.
     """

@@ -4,8 +4,7 @@ The statement is a MERGE whose conditions compare the whole order of two records
 changes nothing the second time, and an older record never takes the place of a newer one.
 
 What a record deletes is remembered in a table of its own: a record that is older than the delete of its key must not
-bring the row back. It is written behind the table, and before the batch's account: a batch that was cut off between
-them has no account, and its deletes are remembered again when it is settled.
+bring the row back. A run writes it behind the table: of a batch that was cut off between them it lacks coordinates.
 
 What Delta writes to the log with a MERGE (userMetadata, txnAppId, txnVersion) it takes from settings of the session
 alone, which all its threads share (delta-io/delta#3934). So each pipeline has a session in which nothing else commits.
@@ -28,7 +27,7 @@ from lakeingest.delta.commit import LAST_VERSION
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.latest import LatestRows
 from lakeingest.delta.table import Table
-from lakeingest.record import COORDINATES, DELETES, Frontier
+from lakeingest.record import COORDINATES, DELETES, Frontier, OffsetRanges
 from lakeingest.schema import ddl
 from lakeingest.spark.failures import storage_failures
 from lakeingest.spark.session import setting
@@ -72,14 +71,14 @@ class Upsert:
         """Apply records to the table, in one commit, which is made even if nothing changes.
 
         Args:
-            rows: accepted records, with _raw_deletes.
+            rows: accepted records, no two of them of one key, with _raw_deletes.
             options: of Delta's writer.
         """
         settings = {_SETTINGS[name]: value for name, value in options.items() if name in _SETTINGS}
         if options["mergeSchema"] == "true":
             # In a commit before, of no rows: Delta 4.0 adds no column by a MERGE that names it.
             table.append(rows.drop(DELETES).where("false"), {"mergeSchema": "true"})
-        with _view(latest_of(rows, self.latest), self.session) as view, setting(self.session, settings):
+        with _view(rows, self.session) as view, setting(self.session, settings):
             self.session.sql(self.statement(table, view, rows.columns)).collect()
             version = self.session.conf.get(LAST_VERSION, None)
         if table.spark is not self.session and version is not None:
@@ -180,9 +179,22 @@ class DeletedKeys:
         deletes = self.newest()
         if deletes is None:
             return rows
-        same = [F.col(key.sql).eqNullSafe(F.col(f"key_{at}")) for at, key in enumerate(latest.keys, 1)]
+        same = [F.col(key.sql) == F.col(f"key_{at}") for at, key in enumerate(latest.keys, 1)]
         older = F.expr(f"{ordered(latest.ordered)} < {_NEWER}")
         return rows.join(F.broadcast(deletes), [*same, older], "left_anti")
+
+    def has_all(self, ranges: OffsetRanges, count: int) -> bool:
+        """Whether it has the deletes of a batch.
+
+        Args:
+            ranges: the batch's; no other one has records of them.
+            count: how many it remembers.
+        """
+        if self.table.schema() is None:
+            return False
+        with storage_failures(self.table.identifier):
+            rows = self.table.read().where(F.col("pipeline") == self.pipeline)
+            return coordinates.of(rows, ranges).distinct().count() >= count
 
     def not_before(self, starts: Frontier) -> DataFrame | None:
         """What records delete that are about to be read, or read again, as the table stands now; None if there is

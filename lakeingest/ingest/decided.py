@@ -74,12 +74,18 @@ def refused_rows(batch: BatchPlan, refused: DataFrame, pipeline: str, sequence: 
 def decide(batch: BatchPlan, kafka: DataFrame) -> Decided:
     """Decide records of Kafka, or of a bronze table; nothing is computed yet."""
     observation, frame_id = Observation(), refused_records.new_id()
-    records = batch.frames.decided.of(kafka, lambda: sums.of_accepted(batch.decide(kafka)))
+    # Rows of mode upsert do not stay: no sums of them could be held against the table.
+    has_sums = batch.latest is None
+    records = batch.frames.decided.of(
+        kafka, lambda: sums.of_accepted(batch.decide(kafka)) if has_sums else batch.decide(kafka)
+    )
     marked, metrics = records, (*batch.metrics, *batch.left_out, *batch.refused_bitmaps)
     if batch.by_record:
         marked = refused_records.collected(records, kafka.schema, frame_id)
         metrics += refused_records.aggregates(kafka.sparkSession)
-    counted = observed(marked, observation, *metrics, *sums.aggregates())
+    if has_sums:
+        metrics += sums.aggregates()
+    counted = observed(marked, observation, *metrics)
     return Decided(batch, records, batch.accepted(counted), observation, frame_id)
 
 

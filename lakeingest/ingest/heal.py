@@ -2,7 +2,8 @@
 
 1. What was committed over a RESTORE is taken back (`restores.undo`).
 2. Marks of replays, and rows of late records, say what the tables say again.
-3. Batches that have no account get one (`recovery.settle`).
+3. What the newest batch deletes is remembered, in mode upsert (`latest_recovery.remember`); batches that have no
+   account get one (`recovery.settle`).
 4. Rows of quarantine whose batches a RESTORE took back are withdrawn, before the run's first batch reads their records
    again (`restores.withdraw`).
 
@@ -15,7 +16,7 @@ from collections.abc import Callable
 
 from lakeingest.delta import replay_marks
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.ingest import recovery, restores
+from lakeingest.ingest import latest_recovery, recovery, restores
 from lakeingest.ingest.events import Committed
 from lakeingest.ingest.job import Logs
 from lakeingest.ingest.microbatch import MicroBatchExecution
@@ -41,7 +42,7 @@ def undo(tables: PipelineTables, read: Callable[[], Logs]) -> tuple[Logs, bool]:
 def settle(
     execution: MicroBatchExecution, logs: Logs, first: Frontier, *, accept_gap: bool, reported: int | None
 ) -> Committed | None:
-    """Settle marks of replays, late records and accounts.
+    """Settle marks of replays, late records, remembered deletes and accounts.
 
     Args:
         first, accept_gap: see `recovery.settle`.
@@ -58,5 +59,7 @@ def settle(
     if logs.run.restored or lost:
         replay_marks.settle(tables)
         restores.withdraw_late(tables, logs.run)
+    if logs.job.newest is not None:
+        latest_recovery.remember(execution, logs.job.newest.receipt, first, accept_gap=accept_gap)
     settled = recovery.settle(execution, logs.job, logs.accounts, first, looked=lost, accept_gap=accept_gap)
     return settled or recovery.unreported(execution, logs.job, reported)

@@ -1,4 +1,4 @@
-"""Settles a batch of mode upsert that was cut off behind the table's commit: its receipt names what it refused."""
+"""Completes a batch of mode upsert that was cut off behind the table's commit: its receipt names what it refused."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from lakeingest.delta import coordinates, quarantine
 from lakeingest.delta.offset_lists import NO_OFFSETS
 from lakeingest.errors import OffsetsLost
+from lakeingest.ingest import latest_batch
 from lakeingest.ingest.decided import refused_rows
-from lakeingest.record import COORDINATES, DELETES, NO_RANGES, Frontier
+from lakeingest.record import COORDINATES, NO_RANGES, Frontier
 from lakeingest.spark import frames
 
 if TYPE_CHECKING:
@@ -17,14 +18,48 @@ if TYPE_CHECKING:
 
     from lakeingest.delta.commit_log import Commit
     from lakeingest.delta.receipt import Account, Receipt
+    from lakeingest.ingest.batch_plan import BatchPlan
     from lakeingest.ingest.microbatch import MicroBatchExecution
 
 
-def settle(
+def remember(execution: MicroBatchExecution, newest: Receipt, first: Frontier, *, accept_gap: bool) -> None:
+    """Remember what the newest batch deletes, if its writer ended before it could.
+
+    Args:
+        newest: of the job's batches. Only those of a run are committed before their deletes are.
+        first, accept_gap: see `recovery.settle`.
+
+    Raises:
+        OffsetsLost: Kafka no longer has all its records, and that was not accepted.
+    """
+    deleted_keys, count = execution.context.tables.deleted_keys, newest.account.deletes if newest.account else 0
+    if deleted_keys is None or not count or newest.job.name != "run":
+        return
+    if deleted_keys.has_all(newest.ranges, count):
+        return
+    deleted = newest.ranges.before(first)
+    if deleted.offsets and not accept_gap:
+        raise OffsetsLost(
+            f"batch {newest.sequence} was cut off behind its commit, and Kafka no longer has {deleted}: some of what "
+            f"it deletes may not be remembered ({count:,} keys in all)",
+            cure="run once with --accept-gap to go on without them: an older record that still comes in would bring "
+            "such a row back; make the topic's retention longer than any stop",
+        )
+    batch, records = _decided(execution, newest, first)
+    assert batch.latest is not None
+    decided = frames.keep(records)
+    try:
+        rows = latest_batch.newest_rows(execution, batch.latest, batch.accepted(decided))
+        latest_batch.remember(execution, rows, count, batch)
+    finally:
+        frames.release(decided)
+
+
+def account_for(
     execution: MicroBatchExecution, newest: Commit, first: Frontier, still_open: int, *, accept_gap: bool
 ) -> tuple[Account, dict[str, int]]:
-    """Bring the records to quarantine that the batch refused and that are not there, with its account, and remember
-    what it deletes; the account, and how many records were brought for which reason.
+    """Bring the records to quarantine that the batch refused and that are not there, with its account; the account, and
+    how many records were brought for which reason.
 
     Args:
         first, still_open, accept_gap: see `recovery.settle`.
@@ -32,36 +67,37 @@ def settle(
     Raises:
         OffsetsLost: Kafka no longer has a record that is needed, and its loss was not accepted.
     """
-    receipt, tables = newest.receipt, execution.context.tables
+    receipt = newest.receipt
     assert receipt.account is not None
-    missing = _missing(execution, receipt, receipt.account)
-    deleted, ranges = receipt.ranges.before(first), receipt.ranges.since(first)
+    missing, deleted = _missing(execution, receipt, receipt.account), receipt.ranges.before(first)
     lost = coordinates.within(missing, deleted).count()
-    needs_deletes = tables.deleted_keys is not None and receipt.account.deletes > 0
-    if deleted.offsets and (lost or needs_deletes) and not accept_gap:
+    if lost and not accept_gap:
         raise OffsetsLost(
             f"batch {receipt.sequence} was cut off behind its commit, and Kafka no longer has {deleted}: {lost:,} "
-            "records that it refused are not in quarantine, and some of what it deletes may not be remembered",
+            "records that it refused are not in quarantine",
             cure="run once with --accept-gap to go on without them (`audit` will name them); make the topic's "
             "retention longer than any stop",
         )
-    reader = execution.reader
-    records = reader.records(receipt) if receipt.job.late.ranges else reader.frame(ranges)
-    execution.discover_schemas(records, receipt.sequence)
-    batch = execution.plan(strict=False)
-    decided = frames.keep(batch.decide(records))
+    batch, records = _decided(execution, receipt, first)
+    decided = frames.keep(records)
     try:
-        if needs_deletes and tables.deleted_keys is not None and batch.latest is not None:
-            tables.deleted_keys.remember(batch.accepted(decided).where(DELETES), batch.latest, batch.now)
         refused = decided.join(missing, list(COORDINATES), "left_semi")
         rows = refused_rows(batch, refused, execution.config.known_as, receipt.sequence)
         gaps = deleted if lost else NO_RANGES
         account = replace(receipt.account, refused=NO_OFFSETS, lost=lost, gaps=gaps, open=still_open)
-        own_receipt = replace(receipt, run=execution.context.run)
-        _, reasons = execution.quarantine(rows, own_receipt, account)
+        _, reasons = execution.quarantine(rows, replace(receipt, run=execution.context.run), account)
     finally:
         frames.release(decided)
     return account, reasons
+
+
+def _decided(execution: MicroBatchExecution, receipt: Receipt, first: Frontier) -> tuple[BatchPlan, DataFrame]:
+    """The records of a batch that Kafka still has, decided by today's rules."""
+    reader = execution.reader
+    records = reader.records(receipt) if receipt.job.late.ranges else reader.frame(receipt.ranges.since(first))
+    execution.discover_schemas(records, receipt.sequence)
+    batch = execution.plan(strict=False)
+    return batch, batch.decide(records)
 
 
 def _missing(execution: MicroBatchExecution, receipt: Receipt, account: Account) -> DataFrame:
