@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta import table_properties
 from lakeingest.delta.history import RECENT, History, Restores, TableHistory
-from lakeingest.delta.receipt import Receipt, of_backfill, of_replay
+from lakeingest.delta.receipt import Receipt, of_backfill, of_removal, of_replay
 from lakeingest.errors import TableMismatch
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark.failures import storage_failures
@@ -101,6 +101,7 @@ class CommitLog:
         backfills, replays: the commits of the pipeline's backfills, and of its replays, newest first, as far as the log
             was read.
         deletes: what somebody deleted by a condition, the newest first, as far as the log was read: version → rows.
+        removed: how many rows of mode upsert were taken out that another job had deleted (see `DeletedKeys.take_out`).
     """
 
     path: str
@@ -125,6 +126,7 @@ class CommitLog:
     backfills: tuple[Commit, ...] = ()
     replays: tuple[Commit, ...] = ()
     deletes: Mapping[int, int] = field(default_factory=dict)
+    removed: int = 0
 
     def others_of(self, topics: Collection[str]) -> dict[str, Receipt]:
         """Other pipelines that have taken records of these topics, and each one's newest receipt."""
@@ -225,6 +227,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
     starts: dict[tuple[str, int], int] = {}
     other_pipelines: dict[str, Receipt] = {}
     deletes: dict[int, int] = {}
+    removed, removal = 0, of_removal(pipeline)
     undone, restored_to = dict[int, Receipt](), None
     for entry in history:
         if entry["operation"] == "RESTORE":
@@ -235,6 +238,8 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         stands = restored_to is None or entry["version"] <= restored_to
         if stands and entry["operation"] == "DELETE" and (rows := _deleted(entry)):
             deletes[entry["version"]] = rows
+        if stands and entry["userMetadata"] == removal:
+            removed += Changes.of(entry["operationMetrics"] or {}).deleted
         if receipt is None or receipt.pipeline != pipeline:
             if receipt is not None and stands:
                 if receipt.pipeline in beside_it:
@@ -269,6 +274,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         backfills=tuple(beside_it[of_backfill(pipeline)]),
         replays=tuple(beside_it[of_replay(pipeline)]),
         deletes=deletes,
+        removed=removed,
     )
 
 

@@ -64,6 +64,11 @@ def of_replay(pipeline: str) -> str:
     return f"{pipeline}:replay"
 
 
+def of_removal(pipeline: str) -> str:
+    """The userMetadata of a commit that takes rows out of a table of mode upsert which another job had deleted."""
+    return json.dumps({"lakeingest_removal": pipeline})
+
+
 @dataclass(frozen=True)
 class Counts:
     """What became of the records of one batch: consumed = accepted + refused + dropped."""
@@ -94,6 +99,8 @@ class Account:
             commit: the next receipt has it.
         deletes: of mode upsert: how many deletes the batch remembers: of each key the newest one, if it is the latest
             record of the key.
+        remembered: of mode upsert, on the table: the version of the table of deleted keys that the batch has seen; None
+            where there was none.
         refused: of mode upsert, on the table: which records were refused. There rows do not stay, so that none of them
             is known by what is missing.
     """
@@ -106,6 +113,7 @@ class Account:
     open: int = 0
     table: Sums | None = None
     deletes: int = 0
+    remembered: int | None = None
     refused: OffsetLists = NO_OFFSETS
 
     def to_json(self) -> dict[str, Any]:
@@ -118,6 +126,7 @@ class Account:
             open=self.open or None,
             table=self.table and self.table.to_json(),
             deletes=self.deletes or None,
+            remembered=self.remembered,
             refused=self.refused.to_json(),
         )
 

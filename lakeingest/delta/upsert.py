@@ -4,7 +4,7 @@ The statement is a MERGE whose conditions compare the whole order of two records
 changes nothing the second time, and an older record never takes the place of a newer one.
 
 What a record deletes is remembered in a table of its own: a record that is older than the delete of its key must not
-bring the row back. A run writes it behind the table: of a batch that was cut off between them it lacks coordinates.
+bring the row back. It is written before the table (see `ingest.latest_batch`).
 
 What Delta writes to the log with a MERGE (userMetadata, txnAppId, txnVersion) it takes from settings of the session
 alone, which all its threads share (delta-io/delta#3934). So each pipeline has a session in which nothing else commits.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -26,6 +26,7 @@ from lakeingest.delta import coordinates, kinds, statistics
 from lakeingest.delta.commit import LAST_VERSION
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.latest import LatestRows
+from lakeingest.delta.receipt import of_removal
 from lakeingest.delta.table import Table
 from lakeingest.record import COORDINATES, DELETES, Frontier, OffsetRanges
 from lakeingest.schema import ddl
@@ -176,12 +177,30 @@ class DeletedKeys:
 
     def without_superseded(self, rows: DataFrame, latest: LatestRows) -> DataFrame:
         """The records but for those whose key was deleted by a later one."""
+        return self._joined(rows, latest, "left_anti")
+
+    def superseded(self, rows: DataFrame, latest: LatestRows) -> DataFrame:
+        """The records whose key was deleted by a later one."""
+        return self._joined(rows, latest, "left_semi")
+
+    def _joined(self, rows: DataFrame, latest: LatestRows, how: str) -> DataFrame:
         deletes = self.newest()
         if deletes is None:
-            return rows
+            return rows if how == "left_anti" else rows.where("false")
         same = [F.col(key.sql) == F.col(f"key_{at}") for at, key in enumerate(latest.keys, 1)]
         older = F.expr(f"{ordered(latest.ordered)} < {_NEWER}")
-        return rows.join(F.broadcast(deletes), [*same, older], "left_anti")
+        return rows.join(F.broadcast(deletes), [*same, older], how)
+
+    def version(self) -> int | None:
+        """Its newest version; None where there is no such table yet."""
+        return None if self.table.schema() is None else int(TableHistory(self.table).history(1)[0]["version"])
+
+    def has_changed(self, version: int | None) -> bool:
+        """Whether somebody has written to it since it had this version."""
+        if version is None:
+            return self.table.schema() is not None
+        with storage_failures(self.table.identifier):
+            return TableHistory(self.table).entry(version + 1) is not None
 
     def has_all(self, ranges: OffsetRanges, count: int) -> bool:
         """Whether it has the deletes of a batch.
@@ -195,6 +214,24 @@ class DeletedKeys:
         with storage_failures(self.table.identifier):
             rows = self.table.read().where(F.col("pipeline") == self.pipeline)
             return coordinates.of(rows, ranges).distinct().count() >= count
+
+    def take_out(self, main: Table, session: SparkSession, latest: LatestRows, ranges: OffsetRanges | None) -> None:
+        """Delete the rows of a table that are older than the delete of their key, in a commit which says so.
+
+        Args:
+            session: that of the pipeline's MERGEs.
+            ranges: those that the coordinates of the rows lie within; None for any.
+        """
+        table, deleted_keys = (
+            Table(session, main.identifier),
+            replace(self, table=Table(session, self.table.identifier)),
+        )
+        rows = table.read() if ranges is None else coordinates.within(table.read(), ranges)
+        deleted = deleted_keys.superseded(rows, latest).select(*COORDINATES)
+        metadata = {_SETTINGS["userMetadata"]: of_removal(self.pipeline)}
+        with storage_failures(main.identifier), setting(session, metadata):
+            if not deleted.isEmpty():
+                table.merge(deleted, COORDINATES, "WHEN MATCHED THEN DELETE")
 
     def not_before(self, starts: Frontier) -> DataFrame | None:
         """What records delete that are about to be read, or read again, as the table stands now; None if there is

@@ -2,8 +2,8 @@
 
 1. What was committed over a RESTORE is taken back (`restores.undo`).
 2. Marks of replays, and rows of late records, say what the tables say again.
-3. What the newest batch deletes is remembered, in mode upsert (`latest_recovery.remember`); batches that have no
-   account get one (`recovery.settle`).
+3. Of mode upsert, what another job deleted behind the newest batch is taken out (`latest_recovery.settle_deletes`);
+   batches that have no account get one (`recovery.settle`).
 4. Rows of quarantine whose batches a RESTORE took back are withdrawn, before the run's first batch reads their records
    again (`restores.withdraw`).
 
@@ -60,6 +60,6 @@ def settle(
         replay_marks.settle(tables)
         restores.withdraw_late(tables, logs.run)
     if logs.job.newest is not None:
-        latest_recovery.remember(execution, logs.job.newest.receipt, first, accept_gap=accept_gap)
+        latest_recovery.settle_deletes(execution, logs.job.newest.receipt, first, accept_gap=accept_gap)
     settled = recovery.settle(execution, logs.job, logs.accounts, first, looked=lost, accept_gap=accept_gap)
     return settled or recovery.unreported(execution, logs.job, reported)

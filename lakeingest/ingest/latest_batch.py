@@ -2,13 +2,12 @@
 
 1. The records are decided, once, and of those that are accepted the latest of each key is kept: a MERGE reads them
    twice.
-2. They are merged into the table. The receipt names the records that were refused: rows of this mode do not stay, so
-   that no difference of coordinates would tell which records a batch that was cut off has still to bring to quarantine.
-3. What they delete is remembered. Whether it was, the coordinates in the table of deleted keys tell
-   (`latest_recovery.remember`).
-
-A job beside the run remembers first: its batches may be of any offsets, and another job may go on before it is started
-again.
+2. What they delete is remembered. A batch that ends here is read again, and its deletes are remembered again.
+3. They are merged into the table, but for those that a later record deleted before. The receipt names the records that
+   were refused: rows of this mode do not stay, so that no difference of coordinates would tell which records a batch
+   that was cut off has still to bring to quarantine.
+4. If somebody wrote to the memory of deletes between 2 and 3, rows that another job has deleted meanwhile are taken out
+   again. The receipt names the version that was seen, so that the next start of a job that was cut off does it.
 """
 
 from __future__ import annotations
@@ -46,59 +45,81 @@ def write(
     """
     batch = decided.batch
     assert batch.latest is not None
-    rows = frames.keep(newest_rows(execution, batch.latest, decided.accepted))
+    rows = frames.keep(latest_of(decided.accepted, batch.latest))
     try:
         with execution.reader.failures():
             deletes, bounds = _computed(rows, batch.latest)
             account = _account(execution, decided, kafka, receipt, deletes)
-        receipt, mode = replace(receipt, account=account), Upsert(batch.latest, execution.context.merge_session, bounds)
-        if receipt.job.name == "run":
-            commit = execution.commit_rows(rows, receipt, batch, mode)
-            remember(execution, rows, deletes, batch)
-        else:
-            remember(execution, rows, deletes, batch)
-            commit = execution.commit_rows(rows, receipt, batch, mode)
+        commit = _merge(execution, rows, replace(receipt, account=account), batch, bounds)
     finally:
         frames.release(rows)
     return commit, replace(account, refused=NO_OFFSETS)
 
 
-def merge_replayed(
-    execution: MicroBatchExecution, latest: LatestRows, accepted: DataFrame, receipt: Receipt, batch: BatchPlan
-) -> Commit:
+def merge_replayed(execution: MicroBatchExecution, accepted: DataFrame, receipt: Receipt, batch: BatchPlan) -> Commit:
     """Merge records of quarantine into the table; the receipt names them.
 
     Args:
         accepted: those that pass today's rules, kept.
     """
-    rows = frames.keep(newest_rows(execution, latest, accepted))
+    assert batch.latest is not None
+    rows = frames.keep(latest_of(accepted, batch.latest))
     try:
-        deletes, bounds = _computed(rows, latest)
+        deletes, bounds = _computed(rows, batch.latest)
         moved = OffsetLists.of(map(tuple, accepted.select(*COORDINATES).collect()))
-        remember(execution, rows, deletes, batch)
         account = Account(Counts(len(moved), len(moved)), deletes=deletes)
         receipt = replace(receipt, account=account, job=replace(receipt.job, moved=moved))
-        return execution.commit_rows(rows, receipt, batch, Upsert(latest, execution.context.merge_session, bounds))
+        return _merge(execution, rows, receipt, batch, bounds)
     finally:
         frames.release(rows)
 
 
-def newest_rows(execution: MicroBatchExecution, latest: LatestRows, accepted: DataFrame) -> DataFrame:
-    """Of each key the latest of the accepted records, unless a later one deleted it before."""
-    deleted_keys, rows = execution.context.tables.deleted_keys, latest_of(accepted, latest)
-    return rows if deleted_keys is None else deleted_keys.without_superseded(rows, latest)
-
-
-def remember(execution: MicroBatchExecution, rows: DataFrame, deletes: int, batch: BatchPlan) -> None:
-    """Commit what records delete to the table of deleted keys, if they delete anything.
+def _merge(
+    execution: MicroBatchExecution, rows: DataFrame, receipt: Receipt, batch: BatchPlan, bounds: tuple[str, ...]
+) -> Commit:
+    """Steps 2 to 4.
 
     Args:
-        rows: as `newest_rows` gives them.
-        deletes: how many of them delete.
+        rows: of each key the latest record.
+        receipt: with the account.
+        bounds: see `Upsert`.
     """
-    deleted_keys = execution.context.tables.deleted_keys
-    if deletes and deleted_keys is not None and batch.latest is not None:
-        deleted_keys.remember(rows, batch.latest, batch.now)
+    deleted_keys, latest, account = execution.context.tables.deleted_keys, batch.latest, receipt.account
+    assert latest is not None
+    assert account is not None
+    mode = Upsert(latest, execution.context.merge_session, bounds)
+    if deleted_keys is None:
+        return execution.commit_rows(rows, receipt, batch, mode)
+    if account.deletes:
+        deleted_keys.remember(rows, latest, batch.now)
+    receipt = replace(receipt, account=replace(account, remembered=deleted_keys.version()))
+    commit = execution.commit_rows(deleted_keys.without_superseded(rows, latest), receipt, batch, mode)
+    take_out_deleted(execution, commit.receipt, batch, rows)
+    return commit
+
+
+def take_out_deleted(
+    execution: MicroBatchExecution, receipt: Receipt, batch: BatchPlan, rows: DataFrame | None = None
+) -> None:
+    """Take out of the table the rows of a batch that another job had deleted before it was committed, if any.
+
+    Args:
+        receipt: the batch's.
+        batch: a plan that has today's keys.
+        rows: of each of the batch's keys the latest record, where they are at hand.
+    """
+    tables, account = execution.context.tables, receipt.account
+    if tables.deleted_keys is None or batch.latest is None or account is None:
+        return
+    if not tables.deleted_keys.has_changed(account.remembered):
+        return
+    if rows is not None and account.deletes:
+        # Another run, which is to read this batch too, may have taken them away meanwhile.
+        tables.deleted_keys.remember(rows, batch.latest, batch.now)
+    is_spread = receipt.job.late.ranges or len(receipt.job.moved)
+    ranges = None if is_spread else receipt.ranges
+    session = execution.context.merge_session
+    tables.deleted_keys.take_out(tables.main, session, batch.latest, ranges)
 
 
 def _computed(rows: DataFrame, latest: LatestRows) -> tuple[int, tuple[str, ...]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakeingest.delta import coordinates, quarantine
 from lakeingest.delta.offset_lists import NO_OFFSETS
+from lakeingest.delta.upsert import latest_of
 from lakeingest.errors import OffsetsLost
 from lakeingest.ingest import latest_batch
 from lakeingest.ingest.decided import refused_rows
@@ -22,37 +23,38 @@ if TYPE_CHECKING:
     from lakeingest.ingest.microbatch import MicroBatchExecution
 
 
-def remember(execution: MicroBatchExecution, newest: Receipt, first: Frontier, *, accept_gap: bool) -> None:
-    """Remember what the newest batch deletes, if its writer ended before it could.
+def settle_deletes(execution: MicroBatchExecution, newest: Receipt, first: Frontier, *, accept_gap: bool) -> None:
+    """See whether the newest batch, whose writer may have ended too early, has rows that another job had deleted; and
+    whether what it deletes is still remembered.
 
     Args:
-        newest: of the job's batches. Only those of a run are committed before their deletes are.
+        newest: of the job's batches.
         first, accept_gap: see `recovery.settle`.
 
     Raises:
         OffsetsLost: Kafka no longer has all its records, and that was not accepted.
     """
-    deleted_keys, count = execution.context.tables.deleted_keys, newest.account.deletes if newest.account else 0
-    if deleted_keys is None or not count or newest.job.name != "run":
+    deleted_keys, account = execution.context.tables.deleted_keys, newest.account
+    if deleted_keys is None or account is None or not deleted_keys.has_changed(account.remembered):
         return
-    if deleted_keys.has_all(newest.ranges, count):
+    if newest.job.late.ranges or deleted_keys.has_all(newest.ranges, account.deletes):
+        latest_batch.take_out_deleted(execution, newest, execution.plan(strict=False))
         return
     deleted = newest.ranges.before(first)
     if deleted.offsets and not accept_gap:
         raise OffsetsLost(
-            f"batch {newest.sequence} was cut off behind its commit, and Kafka no longer has {deleted}: some of what "
-            f"it deletes may not be remembered ({count:,} keys in all)",
+            f"of batch {newest.sequence} not all is remembered that it deletes ({account.deletes:,} keys), and Kafka "
+            f"no longer has {deleted}",
             cure="run once with --accept-gap to go on without them: an older record that still comes in would bring "
             "such a row back; make the topic's retention longer than any stop",
         )
     batch, records = _decided(execution, newest, first)
     assert batch.latest is not None
-    decided = frames.keep(records)
+    rows = frames.keep(latest_of(batch.accepted(records), batch.latest))
     try:
-        rows = latest_batch.newest_rows(execution, batch.latest, batch.accepted(decided))
-        latest_batch.remember(execution, rows, count, batch)
+        latest_batch.take_out_deleted(execution, newest, batch, rows)
     finally:
-        frames.release(decided)
+        frames.release(rows)
 
 
 def account_for(

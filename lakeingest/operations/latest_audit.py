@@ -51,7 +51,7 @@ def _expected_rows(log: CommitLog) -> int | None:
     if not log.complete:
         return None
     commits = (*log.commits, *log.backfills, *log.replays)
-    return sum(each.changes.inserted - each.changes.deleted for each in commits if each.changes)
+    return sum(each.changes.inserted - each.changes.deleted for each in commits if each.changes) - log.removed
 
 
 def _changed(expected: int, rows: int, log: CommitLog) -> str:

@@ -98,3 +98,35 @@ def test_two_runs_at_once(world: World, s3: S3Proxy) -> None:
     with pytest.raises(Fenced):
         world.run(trigger={"max_records": 3})
     check(world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cut_off", [False, True], ids=["goes on", "is cut off"])
+def test_deleted_while_a_backfill_brings_it(world: World, s3: S3Proxy, cut_off: bool) -> None:
+    """A run deletes a key, of which there is no row yet, while a backfill is about to commit an older record of it: by
+    its merge alone the row would stay for ever. The backfill takes it out, or its next start does.
+    """
+    world.changes["source"] = {"start": "latest"}
+    world.produce(change(7, 1), change(4, 70))
+    world.run()
+    world.produce(change(9, 1))
+    world.run()
+    world.produce(change(4, 80, "D"))
+    path = world.path()
+    s3.fault(
+        lambda request: reached(Step.COMMITTING, request, path, f"{path}_quarantine"),
+        call_before(world.run),
+        times=1,
+    )
+    if cut_off:
+        # The run's own batch is the first one that is committed.
+        at_step = cut_off_at(s3, Step.COMMITTED, path, f"{path}_quarantine", batch=2)
+        with pytest.raises(StorageUnreachable):
+            world.ingestion(retry={"wait": "1 second"}).backfill("earliest")
+        assert at_step.is_set()
+        s3.clear()
+        assert sorted(row["id"] for row in world.rows()) == [4, 7, 9]
+    world.ingestion().backfill("earliest")
+    assert sorted((row["id"], row["at"]) for row in world.rows()) == [(7, 1), (9, 1)]
+    report = world.ingestion().audit()
+    assert report.conserved, report

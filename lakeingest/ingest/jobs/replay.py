@@ -106,7 +106,7 @@ class ReplayJob:
             if batch.latest is None:
                 execution.commit_rows(accepted, receipt, batch)
             else:
-                latest_batch.merge_replayed(execution, batch.latest, accepted, receipt, batch)
+                latest_batch.merge_replayed(execution, accepted, receipt, batch)
             replay_marks.settle(tables)
         return Moved(looked, moved, reasons)
 
