@@ -43,7 +43,7 @@ def audit(reader: PipelineReader) -> Report:
         reader.config, log, refused, lambda consumed: _runs(reader, consumed, unsettled), lambda: _without(reader.main)
     )
     if reader.config.table.upserts:
-        return latest_audit.of(report, reader.config, reader.main, log, _accepted(log, refused))
+        return latest_audit.of(report, reader, log, _accepted(log, refused))
     return report
 
 

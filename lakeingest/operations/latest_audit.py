@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from lakeingest.config import PipelineConfig
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.reader.contract import TableReader
 from lakeingest.operations import sql
+from lakeingest.operations.readers import PipelineReader
 from lakeingest.operations.results.audit import Report
+from lakeingest.record import COORDINATES
 from lakeingest.schema import ddl
 
 NAMED = 20
 
 
-def of(report: Report, config: PipelineConfig, main: TableReader, log: CommitLog, accepted: int) -> Report:
+def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int) -> Report:
     """The report of such a table.
 
     Args:
@@ -28,12 +29,13 @@ def of(report: Report, config: PipelineConfig, main: TableReader, log: CommitLog
         log: all that the pipeline committed to the table.
         accepted: how many records its batches accepted, those that delete a row included.
     """
+    config, main = reader.config, reader.main
     replayed = sum(commit.receipt.account.counts.accepted for commit in log.replays if commit.receipt.account)
     quarantine = report.consumed - report.dropped - accepted - replayed
     expected = _expected_rows(log)
     changed = [] if expected is None or expected == report.table else [_changed(expected, report.table, log)]
     keys = {path: _names(config.columns, path) for path in config.table.key_paths}
-    twice = list(_twice(main, keys))
+    twice, changed = list(_twice(main, keys)), [*changed, *_deleted(reader, keys)]
     places = {kind: each for kind, each in report.named.items() if kind != "missing"}
     doubled = [*twice, *places.get("duplicated", [])][:NAMED]
     return replace(
@@ -76,6 +78,45 @@ def _twice(main: TableReader, paths: Mapping[str, Sequence[str]]) -> Iterator[st
     for row in main.scan(text):
         values = ", ".join(f"{path} = {row[f'key_{at}']!r}" for at, path in enumerate(paths))
         yield f"{row['rows']} rows of the key {values}"
+
+
+def _deleted(reader: PipelineReader, paths: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """The first keys whose row is older than a delete that is remembered."""
+    config, main = reader.config, reader.main
+    if not config.deletes or not reader.deleted_keys.exists:
+        return
+    views = {"rows": main.view, "deletes": reader.deleted_keys.view}
+    names, quoted = views["deletes"].schema.names, ddl.quoted if main.files is None else sql.quoted
+    order = {path: _names(config.columns, path) for path in config.table.order_by}
+    if [name for name in names if name.startswith(("key_", "order_"))] != [
+        *_numbered("key", paths),
+        *_numbered("order", order),
+    ]:
+        # A key of several fields has a column for each.
+        return
+    keys, compared = (["r." + ".".join(map(quoted, steps)) for steps in each.values()] for each in (paths, order))
+    same = " AND ".join(f"{key} = d.{name}" for key, name in zip(keys, _numbered("key", paths), strict=True))
+    older = _older(
+        [*compared, *(f"r.{name}" for name in COORDINATES)],
+        [f"d.{name}" for name in (*_numbered("order", order), *COORDINATES)],
+    )
+    text = (
+        f"SELECT DISTINCT {', '.join(f'{key} AS k{at}' for at, key in enumerate(keys))} FROM {{rows}} AS r "
+        f"JOIN {{deletes}} AS d ON {same} WHERE d.pipeline = :pipeline AND {older} LIMIT {NAMED}"
+    )
+    for row in main.query(text, views, pipeline=config.known_as):
+        values = ", ".join(f"{path} = {row[f'k{at}']!r}" for at, path in enumerate(paths))
+        yield f"the row of the key {values} is older than a delete of it: others have brought it back"
+
+
+def _numbered(name: str, paths: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"{name}_{at}" for at in range(1, len(paths) + 1)]
+
+
+def _older(row: Sequence[str], delete: Sequence[str]) -> str:
+    """SQL: whether the first of a row's columns that differ is less than that of a delete."""
+    (one, *rest), (other, *more) = row, delete
+    return f"({one} < {other} OR ({one} = {other} AND {_older(rest, more)}))" if rest else f"{one} < {other}"
 
 
 def _names(columns: Sequence[ddl.Column], path: str) -> tuple[str, ...]:

@@ -51,6 +51,10 @@ class PipelineReader(Protocol):
         """The table of refused records, with today's columns."""
 
     @property
+    def deleted_keys(self) -> TableReader:
+        """The table of deleted keys, of mode upsert."""
+
+    @property
     def results(self) -> TableReader:
         """The table of the gate's results."""
 
@@ -89,6 +93,10 @@ class FileTables:
         from lakeingest.delta import quarantine
 
         return FileTable(self.config.quarantine.identifier, self.storage, _names(quarantine.COLUMNS))
+
+    @cached_property
+    def deleted_keys(self) -> FileTable:
+        return FileTable(self.config.deletes, self.storage)
 
     @cached_property
     def results(self) -> FileTable:
@@ -165,6 +173,13 @@ class SparkTables:
         from lakeingest.delta.reader.spark import SparkTable
 
         return SparkTable(self.tables.quarantine, quarantine.whole)
+
+    @cached_property
+    def deleted_keys(self) -> TableReader:
+        from lakeingest.delta.reader.spark import SparkTable
+        from lakeingest.delta.table import Table
+
+        return SparkTable(Table(self.tables.spark, self.config.deletes))
 
     @cached_property
     def results(self) -> TableReader:

@@ -20,6 +20,8 @@ from lakeingest.delta.receipt import Counts
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.fleet import Fleet
 from lakeingest.local import Addresses
+from lakeingest.operations.audit import audit
+from lakeingest.operations.readers import FileTables
 from lakeingest.pipeline import Pipeline
 
 Change = tuple[int | None, int | None, str, str]
@@ -289,3 +291,18 @@ def test_what_is_masked_is_in_no_log(stack: Addresses, spark: SparkSession, name
     assert [(row["_key"], row["at"]) for row in world.rows()] == [("key of ada", 3), ("key of ada", 4)]
     logs = spark.read.text(f"{world.path()}/_delta_log/*.json")
     assert logs.where("value LIKE '%key of ada%' OR value LIKE '%example.org%'").isEmpty()
+
+
+@pytest.mark.slow
+def test_a_row_that_others_bring_back(world: World) -> None:
+    """An audit names the key, by the files and by Spark."""
+    changes: list[Change] = [(1, 10, "a", "I"), (2, 10, "b", "I"), (2, 20, "", "D"), (3, 5, "", "D")]
+    world.produce(*map(encoded, changes))
+    world.run()
+    check(world, changes)
+    world.sql("INSERT INTO {table} BY NAME SELECT * EXCEPT (id, at), 3 AS id, 4 AS at FROM {table}")
+    told = "the row of the key id = 3 is older than a delete of it: others have brought it back"
+    config = world.ingestion().config
+    for report in (world.ingestion().audit(), audit(FileTables(config, config.storage))):
+        assert not report.conserved
+        assert told in report.altered

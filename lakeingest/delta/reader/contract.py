@@ -82,6 +82,10 @@ class TableReader(History, Protocol):
 
     # Scan -----------------------------------------------------------------------------------------------------------
 
+    @property
+    def view(self) -> View:
+        """All its rows."""
+
     def query(self, text: str, views: Mapping[str, View], **parameters: Any) -> list[dict[str, Any]]:
         """See `Query`: whoever reads the table reads these views, too."""
 

@@ -84,6 +84,10 @@ class FileTable(OfflineLog):
             counts[tuple(file.partition.get(name) for name in columns)] += int(file.statistics["numRecords"])
         return counts
 
+    @property
+    def view(self) -> View:
+        return rows.dataset(self)
+
     def query(self, text: str, views: Mapping[str, View], **parameters: Any) -> list[dict[str, Any]]:
         return duck.query(text, views, **parameters)
 

@@ -55,7 +55,7 @@ class SparkTable(TableHistory):
     id = ""
 
     @cached_property
-    def _rows(self) -> DataFrame:
+    def view(self) -> DataFrame:
         return self.shape(self.table.existing())
 
     def recent(self, limit: int) -> None:
@@ -79,14 +79,14 @@ class SparkTable(TableHistory):
     def partition_counts(self, columns: Sequence[str]) -> Mapping[tuple[str | None, ...], int]:
         values = [F.col(ddl.quoted(name)).cast("string") for name in columns]
         with storage_failures(self.identifier):
-            return {row[:-1]: row[-1] for row in map(tuple, self._rows.groupBy(*values).count().collect())}
+            return {row[:-1]: row[-1] for row in map(tuple, self.view.groupBy(*values).count().collect())}
 
     def query(self, text: str, views: Mapping[str, View], **parameters: Any) -> list[dict[str, Any]]:
         with storage_failures(self.identifier):
             return query(self.table.spark, text, views, **parameters)
 
     def scan(self, text: str, *, files: Sequence[DataFile] | None = None, **parameters: Any) -> list[dict[str, Any]]:
-        return self.query(text, {"rows": self._rows}, **parameters)
+        return self.query(text, {"rows": self.view}, **parameters)
 
     def count(self, where: Sequence[Condition]) -> int:
         with storage_failures(self.identifier):
@@ -96,7 +96,7 @@ class SparkTable(TableHistory):
         return runs(self._where(where))
 
     def _where(self, where: Sequence[Condition]) -> DataFrame:
-        rows = self._rows
+        rows = self.view
         for name, operator, value in where:
             rows = rows.where(_OPERATORS[operator](F.col(name), value))
         return rows
