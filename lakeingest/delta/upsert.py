@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
-from lakeingest.delta import coordinates, kinds, statistics
+from lakeingest.delta import commit_log, coordinates, kinds, statistics
 from lakeingest.delta.commit import LAST_VERSION
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.latest import LatestRows
@@ -166,30 +166,23 @@ class DeletedKeys:
         with storage_failures(self.table.identifier):
             self.table.append(deletes, {"optimizeWrite": "false"})
 
-    def newest(self) -> DataFrame | None:
-        """Of each key the newest delete; None if there is none."""
+    def newest(self, before: Frontier | None = None) -> DataFrame | None:
+        """Of each key the newest delete; None if there is none.
+
+        Args:
+            before: those of records before this frontier alone; None for all.
+        """
         if self.table.schema() is None:
             return None
-        rows = self.table.read().where(F.col("pipeline") == self.pipeline)
+        rows = self.table.read().where((F.col("pipeline") == self.pipeline) & ~coordinates.not_before(before or {}))
         keys = [name for name in rows.columns if name.startswith("key_")]
         order = [name for name in rows.columns if name.startswith("order_")]
         return rows.groupBy(*keys).agg(F.expr(f"max({ordered((*order, *COORDINATES))}) AS {_NEWER}"))
 
     def without_superseded(self, rows: DataFrame, latest: LatestRows) -> DataFrame:
         """The records but for those whose key was deleted by a later one."""
-        return self._joined(rows, latest, "left_anti")
-
-    def superseded(self, rows: DataFrame, latest: LatestRows) -> DataFrame:
-        """The records whose key was deleted by a later one."""
-        return self._joined(rows, latest, "left_semi")
-
-    def _joined(self, rows: DataFrame, latest: LatestRows, how: str) -> DataFrame:
         deletes = self.newest()
-        if deletes is None:
-            return rows if how == "left_anti" else rows.where("false")
-        same = [F.col(key.sql) == F.col(f"key_{at}") for at, key in enumerate(latest.keys, 1)]
-        older = F.expr(f"{ordered(latest.ordered)} < {_NEWER}")
-        return rows.join(F.broadcast(deletes), [*same, older], how)
+        return rows if deletes is None else _superseded(rows, latest, deletes, "left_anti")
 
     def version(self) -> int | None:
         """Its newest version; None where there is no such table yet."""
@@ -216,7 +209,8 @@ class DeletedKeys:
             return coordinates.of(rows, ranges).distinct().count() >= count
 
     def take_out(self, main: Table, session: SparkSession, latest: LatestRows, ranges: OffsetRanges | None) -> None:
-        """Delete the rows of a table that are older than the delete of their key, in a commit which says so.
+        """Delete the rows of a table that are older than the delete of their key, in a commit which says so. A delete
+        that the run has still to commit is not among them: its own merge sees the row.
 
         Args:
             session: that of the pipeline's MERGEs.
@@ -227,7 +221,10 @@ class DeletedKeys:
             replace(self, table=Table(session, self.table.identifier)),
         )
         rows = table.read() if ranges is None else coordinates.within(table.read(), ranges)
-        deleted = deleted_keys.superseded(rows, latest).select(*COORDINATES)
+        deletes = deleted_keys.newest(before=commit_log.read(main, self.pipeline).frontier)
+        if deletes is None:
+            return
+        deleted = _superseded(rows, latest, deletes, "left_semi").select(*COORDINATES)
         metadata = {_SETTINGS["userMetadata"]: of_removal(self.pipeline)}
         with storage_failures(main.identifier), setting(session, metadata):
             if not deleted.isEmpty():
@@ -249,6 +246,18 @@ class DeletedKeys:
         """Take these rows away, and no others of the same records, which another run may write meanwhile."""
         with storage_failures(self.table.identifier):
             self.table.merge(rows.select(*_OWN).distinct(), _OWN, "WHEN MATCHED THEN DELETE")
+
+
+def _superseded(rows: DataFrame, latest: LatestRows, deletes: DataFrame, how: str) -> DataFrame:
+    """Rows by whether a later record deleted their key.
+
+    Args:
+        deletes: as `DeletedKeys.newest` gives them.
+        how: left_semi for those, left_anti for the others.
+    """
+    same = [F.col(key.sql) == F.col(f"key_{at}") for at, key in enumerate(latest.keys, 1)]
+    older = F.expr(f"{ordered(latest.ordered)} < {_NEWER}")
+    return rows.join(F.broadcast(deletes), [*same, older], how)
 
 
 def _aliased(latest: LatestRows) -> Iterator[Column]:
