@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -128,5 +129,36 @@ def test_deleted_while_a_backfill_brings_it(world: World, s3: S3Proxy, cut_off: 
         assert sorted(row["id"] for row in world.rows()) == [4, 7, 9]
     world.ingestion().backfill("earliest")
     assert sorted((row["id"], row["at"]) for row in world.rows()) == [(7, 1), (9, 1)]
+    report = world.ingestion().audit()
+    assert report.conserved, report
+
+
+@pytest.mark.slow
+def test_deleted_while_a_replay_brings_it(world: World, s3: S3Proxy, tmp_path: Path) -> None:
+    """The same of a replay that is cut off behind its commit: the next one takes the row out, and moves nothing."""
+    suite = tmp_path / "suite.json"
+    world.changes["gate"] = {"suite": str(suite)}
+
+    def allow(most: int) -> None:
+        rule = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "at", "max_value": most}}
+        suite.write_text(json.dumps({"name": "s", "expectations": [rule]}))
+
+    allow(20)
+    world.produce(change(7, 1), change(4, 70))
+    world.run()
+    allow(100)
+    world.produce(change(4, 80, "D"))
+    path = world.path()
+    s3.fault(
+        lambda request: reached(Step.COMMITTING, request, path, f"{path}_quarantine"), call_before(world.run), times=1
+    )
+    at_step = cut_off_at(s3, Step.COMMITTED, path, f"{path}_quarantine", batch=2)
+    with pytest.raises(StorageUnreachable):
+        world.ingestion().replay("corrected")
+    assert at_step.is_set()
+    s3.clear()
+    assert sorted(row["id"] for row in world.rows()) == [4, 7]
+    assert world.ingestion().replay("again").moved == 0
+    assert [row["id"] for row in world.rows()] == [7]
     report = world.ingestion().audit()
     assert report.conserved, report
