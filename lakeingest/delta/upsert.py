@@ -195,19 +195,6 @@ class DeletedKeys:
         with storage_failures(self.table.identifier):
             return TableHistory(self.table).entry(version + 1) is not None
 
-    def has_all(self, ranges: OffsetRanges, count: int) -> bool:
-        """Whether it has the deletes of a batch.
-
-        Args:
-            ranges: the batch's; no other one has records of them.
-            count: how many it remembers.
-        """
-        if self.table.schema() is None:
-            return False
-        with storage_failures(self.table.identifier):
-            rows = self.table.read().where(F.col("pipeline") == self.pipeline)
-            return coordinates.of(rows, ranges).distinct().count() >= count
-
     def take_out(self, main: Table, session: SparkSession, latest: LatestRows, ranges: OffsetRanges | None) -> None:
         """Delete the rows of a table that are older than the delete of their key, in a commit which says so. A delete
         that the run has still to commit is not among them: its own merge sees the row.

@@ -60,6 +60,6 @@ def settle(
         replay_marks.settle(tables)
         restores.withdraw_late(tables, logs.run)
     if logs.job.newest is not None:
-        latest_recovery.settle_deletes(execution, logs.job.newest.receipt, first, accept_gap=accept_gap)
+        latest_recovery.settle_deletes(execution, logs.job.newest.receipt)
     settled = recovery.settle(execution, logs.job, logs.accounts, first, looked=lost, accept_gap=accept_gap)
     return settled or recovery.unreported(execution, logs.job, reported)

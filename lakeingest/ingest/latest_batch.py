@@ -94,32 +94,24 @@ def _merge(
         deleted_keys.remember(rows, latest, batch.now)
     receipt = replace(receipt, account=replace(account, remembered=deleted_keys.version()))
     commit = execution.commit_rows(deleted_keys.without_superseded(rows, latest), receipt, batch, mode)
-    take_out_deleted(execution, commit.receipt, batch, rows)
+    take_out_deleted(execution, commit.receipt, batch)
     return commit
 
 
-def take_out_deleted(
-    execution: MicroBatchExecution, receipt: Receipt, batch: BatchPlan, rows: DataFrame | None = None
-) -> None:
+def take_out_deleted(execution: MicroBatchExecution, receipt: Receipt, batch: BatchPlan) -> None:
     """Take out of the table the rows of a batch that another job had deleted before it was committed, if any.
 
     Args:
         receipt: the batch's.
         batch: a plan that has today's keys.
-        rows: of each of the batch's keys the latest record, where they are at hand.
     """
     tables, account = execution.context.tables, receipt.account
     if tables.deleted_keys is None or batch.latest is None or account is None:
         return
-    if not tables.deleted_keys.has_changed(account.remembered):
-        return
-    if rows is not None and account.deletes:
-        # Another run, which is to read this batch too, may have taken them away meanwhile.
-        tables.deleted_keys.remember(rows, batch.latest, batch.now)
-    is_spread = receipt.job.late.ranges or len(receipt.job.moved)
-    ranges = None if is_spread else receipt.ranges
-    session = execution.context.merge_session
-    tables.deleted_keys.take_out(tables.main, session, batch.latest, ranges)
+    if tables.deleted_keys.has_changed(account.remembered):
+        is_spread = receipt.job.late.ranges or len(receipt.job.moved)
+        ranges = None if is_spread else receipt.ranges
+        tables.deleted_keys.take_out(tables.main, execution.context.merge_session, batch.latest, ranges)
 
 
 def _computed(rows: DataFrame, latest: LatestRows) -> tuple[int, tuple[str, ...]]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from lakeingest.delta import coordinates, quarantine
 from lakeingest.delta.offset_lists import NO_OFFSETS
-from lakeingest.delta.upsert import latest_of
 from lakeingest.errors import OffsetsLost
 from lakeingest.ingest import latest_batch
 from lakeingest.ingest.decided import refused_rows
@@ -19,42 +18,18 @@ if TYPE_CHECKING:
 
     from lakeingest.delta.commit_log import Commit
     from lakeingest.delta.receipt import Account, Receipt
-    from lakeingest.ingest.batch_plan import BatchPlan
     from lakeingest.ingest.microbatch import MicroBatchExecution
 
 
-def settle_deletes(execution: MicroBatchExecution, newest: Receipt, first: Frontier, *, accept_gap: bool) -> None:
-    """See whether the newest batch, whose writer may have ended too early, has rows that another job had deleted; and
-    whether what it deletes is still remembered.
+def settle_deletes(execution: MicroBatchExecution, newest: Receipt) -> None:
+    """See whether the newest batch, whose writer may have ended too early, has rows that another job had deleted.
 
     Args:
         newest: of the job's batches.
-        first, accept_gap: see `recovery.settle`.
-
-    Raises:
-        OffsetsLost: Kafka no longer has all its records, and that was not accepted.
     """
     deleted_keys, account = execution.context.tables.deleted_keys, newest.account
-    if deleted_keys is None or account is None or not deleted_keys.has_changed(account.remembered):
-        return
-    if newest.job.late.ranges or deleted_keys.has_all(newest.ranges, account.deletes):
+    if deleted_keys is not None and account is not None and deleted_keys.has_changed(account.remembered):
         latest_batch.take_out_deleted(execution, newest, execution.plan(strict=False))
-        return
-    deleted = newest.ranges.before(first)
-    if deleted.offsets and not accept_gap:
-        raise OffsetsLost(
-            f"of batch {newest.sequence} not all is remembered that it deletes ({account.deletes:,} keys), and Kafka "
-            f"no longer has {deleted}",
-            cure="run once with --accept-gap to go on without them: an older record that still comes in would bring "
-            "such a row back; make the topic's retention longer than any stop",
-        )
-    batch, records = _decided(execution, newest, first)
-    assert batch.latest is not None
-    rows = frames.keep(latest_of(batch.accepted(records), batch.latest))
-    try:
-        latest_batch.take_out_deleted(execution, newest, batch, rows)
-    finally:
-        frames.release(rows)
 
 
 def account_for(
@@ -80,8 +55,11 @@ def account_for(
             cure="run once with --accept-gap to go on without them (`audit` will name them); make the topic's "
             "retention longer than any stop",
         )
-    batch, records = _decided(execution, receipt, first)
-    decided = frames.keep(records)
+    reader = execution.reader
+    records = reader.records(receipt) if receipt.job.late.ranges else reader.frame(receipt.ranges.since(first))
+    execution.discover_schemas(records, receipt.sequence)
+    batch = execution.plan(strict=False)
+    decided = frames.keep(batch.decide(records))
     try:
         refused = decided.join(missing, list(COORDINATES), "left_semi")
         rows = refused_rows(batch, refused, execution.config.known_as, receipt.sequence)
@@ -91,15 +69,6 @@ def account_for(
     finally:
         frames.release(decided)
     return account, reasons
-
-
-def _decided(execution: MicroBatchExecution, receipt: Receipt, first: Frontier) -> tuple[BatchPlan, DataFrame]:
-    """The records of a batch that Kafka still has, decided by today's rules."""
-    reader = execution.reader
-    records = reader.records(receipt) if receipt.job.late.ranges else reader.frame(receipt.ranges.since(first))
-    execution.discover_schemas(records, receipt.sequence)
-    batch = execution.plan(strict=False)
-    return batch, batch.decide(records)
 
 
 def _missing(execution: MicroBatchExecution, receipt: Receipt, account: Account) -> DataFrame:

@@ -99,8 +99,11 @@ def _undo(tables: PipelineTables, newest: Commit | None, names: Collection[str])
 
 
 def withdraw(tables: PipelineTables, log: CommitLog, starts: Frontier) -> int:
-    """Withdraw the rows of quarantine, and forget the deletes, from where the next batch begins: their batches stand in
-    the table no more, and their records are about to be read again; how many rows of quarantine they are.
+    """Withdraw the rows of quarantine, and forget the deletes that a RESTORE took back, from where the next batch
+    begins: their batches stand in the table no more, and their records are about to be read again; how many rows of
+    quarantine they are.
+
+    Deletes of a batch that was cut off stay: another run may be about to commit it. They are remembered again.
 
     Quarantine is looked at before the table's log is read again: rows of a batch that another run commits meanwhile
     are not taken for such ones. That run's number ends this one.
@@ -115,7 +118,7 @@ def withdraw(tables: PipelineTables, log: CommitLog, starts: Frontier) -> int:
         return quarantine.unmoved(tables.refused(version)).where(coordinates.not_before(starts))
 
     deleted_keys = tables.deleted_keys
-    deletes = None if deleted_keys is None else deleted_keys.not_before(starts)
+    deletes = deleted_keys.not_before(starts) if deleted_keys is not None and log.taken_back else None
     with storage_failures(tables.quarantine.identifier):
         if deletes is None and loose().isEmpty():
             return 0

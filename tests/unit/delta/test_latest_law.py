@@ -1,7 +1,7 @@
 """The law of mode upsert in a pure model: the same records make the same table, however they come.
 
-The model does what `delta.upsert` does: of each batch the latest record of a key, but for those that are older than a
-remembered delete; then the MERGE, which compares the whole order; then the memory of deletes.
+The model does what `ingest.latest_batch` does: of each batch the latest record of a key; the memory of those that
+delete; and the MERGE, which compares the whole order, of those that are not older than a remembered delete.
 """
 
 from __future__ import annotations
@@ -31,23 +31,18 @@ class Table:
     def apply(self, batch: Sequence[Change]) -> None:
         latest: dict[int, Change] = {}
         for change in batch:
-            deleted = self.deletes.get(change.key)
-            if deleted is not None and change.order < deleted:
-                continue
             if change.key not in latest or latest[change.key].order < change.order:
                 latest[change.key] = change
         for key, change in latest.items():
-            row = self.rows.get(key)
-            if row is not None and not change.order > row:
+            if change.deletes and self.remembers:
+                self.deletes[key] = max(change.order, self.deletes.get(key, change.order))
+            deleted, row = self.deletes.get(key), self.rows.get(key)
+            if (deleted and change.order < deleted) or (row and change.order <= row):
                 continue
             if not change.deletes:
                 self.rows[key] = change.order
             elif row is not None:
                 del self.rows[key]
-        if self.remembers:
-            for change in batch:
-                if change.deletes:
-                    self.deletes[change.key] = max(change.order, self.deletes.get(change.key, change.order))
 
 
 def test_order_cuts_and_repetition_change_nothing() -> None:
