@@ -2,7 +2,7 @@
 
 1. What was committed over a RESTORE is taken back (`restores.undo`).
 2. Marks of replays, and rows of late records, say what the tables say again.
-3. Of mode upsert, what another job deleted behind the newest batch is taken out (`latest_recovery.settle_deletes`);
+3. Of mode upsert, what another job deleted behind the newest batch is taken out (`latest_batch.take_out_deleted`);
    batches that have no account get one (`recovery.settle`).
 4. Rows of quarantine whose batches a RESTORE took back are withdrawn, before the run's first batch reads their records
    again (`restores.withdraw`).
@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from lakeingest.delta import replay_marks
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.ingest import latest_recovery, recovery, restores
+from lakeingest.ingest import latest_batch, recovery, restores
 from lakeingest.ingest.events import Committed
 from lakeingest.ingest.job import Logs
 from lakeingest.ingest.microbatch import MicroBatchExecution
@@ -60,6 +60,6 @@ def settle(
         replay_marks.settle(tables)
         restores.withdraw_late(tables, logs.run)
     if logs.job.newest is not None:
-        latest_recovery.settle_deletes(execution, logs.job.newest.receipt)
+        latest_batch.take_out_deleted(execution, logs.job.newest.receipt, lambda: execution.plan(strict=False))
     settled = recovery.settle(execution, logs.job, logs.accounts, first, looked=lost, accept_gap=accept_gap)
     return settled or recovery.unreported(execution, logs.job, reported)

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -94,24 +95,25 @@ def _merge(
         deleted_keys.remember(rows, latest, batch.now)
     receipt = replace(receipt, account=replace(account, remembered=deleted_keys.version()))
     commit = execution.commit_rows(deleted_keys.without_superseded(rows, latest), receipt, batch, mode)
-    take_out_deleted(execution, commit.receipt, batch)
+    take_out_deleted(execution, commit.receipt, lambda: batch)
     return commit
 
 
-def take_out_deleted(execution: MicroBatchExecution, receipt: Receipt, batch: BatchPlan) -> None:
+def take_out_deleted(execution: MicroBatchExecution, receipt: Receipt, plan: Callable[[], BatchPlan]) -> None:
     """Take out of the table the rows of a batch that another job had deleted before it was committed, if any.
 
     Args:
         receipt: the batch's.
-        batch: a plan that has today's keys.
+        plan: gives a plan that has today's keys.
     """
     tables, account = execution.context.tables, receipt.account
-    if tables.deleted_keys is None or batch.latest is None or account is None:
+    if tables.deleted_keys is None or account is None or not tables.deleted_keys.has_changed(account.remembered):
         return
-    if tables.deleted_keys.has_changed(account.remembered):
+    latest = plan().latest
+    if latest is not None:
         is_spread = receipt.job.late.ranges or len(receipt.job.moved)
         ranges = None if is_spread else receipt.ranges
-        tables.deleted_keys.take_out(tables.main, execution.context.merge_session, batch.latest, ranges)
+        tables.deleted_keys.take_out(tables.main, execution.context.merge_session, latest, ranges)
 
 
 def _computed(rows: DataFrame, latest: LatestRows) -> tuple[int, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Completes a batch of mode upsert that was cut off behind the table's commit: its receipt names what it refused."""
+"""Settles a batch of mode upsert that was cut off behind the table's commit: its receipt names what it refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from lakeingest.delta import coordinates, quarantine
 from lakeingest.delta.offset_lists import NO_OFFSETS
 from lakeingest.errors import OffsetsLost
-from lakeingest.ingest import latest_batch
 from lakeingest.ingest.decided import refused_rows
 from lakeingest.record import COORDINATES, NO_RANGES, Frontier
 from lakeingest.spark import frames
@@ -21,18 +20,7 @@ if TYPE_CHECKING:
     from lakeingest.ingest.microbatch import MicroBatchExecution
 
 
-def settle_deletes(execution: MicroBatchExecution, newest: Receipt) -> None:
-    """See whether the newest batch, whose writer may have ended too early, has rows that another job had deleted.
-
-    Args:
-        newest: of the job's batches.
-    """
-    deleted_keys, account = execution.context.tables.deleted_keys, newest.account
-    if deleted_keys is not None and account is not None and deleted_keys.has_changed(account.remembered):
-        latest_batch.take_out_deleted(execution, newest, execution.plan(strict=False))
-
-
-def account_for(
+def settle(
     execution: MicroBatchExecution, newest: Commit, first: Frontier, still_open: int, *, accept_gap: bool
 ) -> tuple[Account, dict[str, int]]:
     """Bring the records to quarantine that the batch refused and that are not there, with its account; the account, and

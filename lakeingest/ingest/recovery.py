@@ -236,7 +236,7 @@ def _settle(
     tables, reader = execution.context.tables, execution.reader
     receipt, sequence = newest.receipt, newest.receipt.sequence
     if receipt.account is not None:
-        account, reasons = latest_recovery.account_for(execution, newest, first, still_open, accept_gap=accept_gap)
+        account, reasons = latest_recovery.settle(execution, newest, first, still_open, accept_gap=accept_gap)
         return _committed(execution, newest, account.counts, reasons, account.left_out)
     if receipt.job.late.ranges:
         return _settle_late(execution, newest, still_open)

@@ -43,7 +43,8 @@ def audit(reader: PipelineReader) -> Report:
         reader.config, log, refused, lambda consumed: _runs(reader, consumed, unsettled), lambda: _without(reader.main)
     )
     if reader.config.table.upserts:
-        return latest_audit.of(report, reader, log, _accepted(log, refused))
+        consumed = ConsumedRanges.of(log.since_adoption).whole
+        return latest_audit.of(report, reader, log, _accepted(log, refused), consumed)
     return report
 
 

@@ -15,19 +15,20 @@ from lakeingest.delta.reader.contract import TableReader
 from lakeingest.operations import sql
 from lakeingest.operations.readers import PipelineReader
 from lakeingest.operations.results.audit import Report
-from lakeingest.record import COORDINATES
+from lakeingest.record import COORDINATES, OffsetRanges
 from lakeingest.schema import ddl
 
 NAMED = 20
 
 
-def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int) -> Report:
+def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int, consumed: OffsetRanges) -> Report:
     """The report of such a table.
 
     Args:
         report: what the audit says of it, as if each record were a row.
         log: all that the pipeline committed to the table.
         accepted: how many records its batches accepted, those that delete a row included.
+        consumed: their offsets.
     """
     config, main = reader.config, reader.main
     replayed = sum(commit.receipt.account.counts.accepted for commit in log.replays if commit.receipt.account)
@@ -35,7 +36,7 @@ def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int) ->
     expected = _expected_rows(log)
     changed = [] if expected is None or expected == report.table else [_changed(expected, report.table, log)]
     keys = {path: _names(config.columns, path) for path in config.table.key_paths}
-    twice, changed = list(_twice(main, keys)), [*changed, *_deleted(reader, keys)]
+    twice, changed = list(_twice(main, keys)), [*changed, *_deleted(reader, keys, consumed)]
     places = {kind: each for kind, each in report.named.items() if kind != "missing"}
     doubled = [*twice, *places.get("duplicated", [])][:NAMED]
     return replace(
@@ -80,8 +81,12 @@ def _twice(main: TableReader, paths: Mapping[str, Sequence[str]]) -> Iterator[st
         yield f"{row['rows']} rows of the key {values}"
 
 
-def _deleted(reader: PipelineReader, paths: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The first keys whose row is older than a delete that is remembered."""
+def _deleted(reader: PipelineReader, paths: Mapping[str, Sequence[str]], consumed: OffsetRanges) -> Iterator[str]:
+    """The first keys whose row is older than a delete that is remembered.
+
+    Args:
+        consumed: a delete of other offsets is that of a batch which has still to be committed.
+    """
     config, main = reader.config, reader.main
     if not config.deletes or not reader.deleted_keys.exists:
         return
@@ -102,11 +107,22 @@ def _deleted(reader: PipelineReader, paths: Mapping[str, Sequence[str]]) -> Iter
     )
     text = (
         f"SELECT DISTINCT {', '.join(f'{key} AS k{at}' for at, key in enumerate(keys))} FROM {{rows}} AS r "
-        f"JOIN {{deletes}} AS d ON {same} WHERE d.pipeline = :pipeline AND {older} LIMIT {NAMED}"
+        f"JOIN {{deletes}} AS d ON {same} "
+        f"WHERE d.pipeline = :pipeline AND {older} AND ({_within(consumed)}) LIMIT {NAMED}"
     )
     for row in main.query(text, views, pipeline=config.known_as):
         values = ", ".join(f"{path} = {row[f'k{at}']!r}" for at, path in enumerate(paths))
         yield f"the row of the key {values} is older than a delete of it: others have brought it back"
+
+
+def _within(ranges: OffsetRanges) -> str:
+    """SQL: whether a delete is of one of these offsets."""
+    topic, partition, offset = (f"d.{name}" for name in COORDINATES)
+    each = (
+        f"{topic} = '{s.topic}' AND {partition} = {s.partition} AND {offset} >= {s.start} AND {offset} < {s.end}"
+        for s in ranges
+    )
+    return " OR ".join(each) or "false"
 
 
 def _numbered(name: str, paths: Mapping[str, Sequence[str]]) -> list[str]:

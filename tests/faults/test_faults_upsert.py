@@ -162,3 +162,21 @@ def test_deleted_while_a_replay_brings_it(world: World, s3: S3Proxy, tmp_path: P
     assert [row["id"] for row in world.rows()] == [7]
     report = world.ingestion().audit()
     assert report.conserved, report
+
+
+@pytest.mark.slow
+def test_a_delete_that_is_still_to_be_committed(world: World, s3: S3Proxy) -> None:
+    """Of a batch that was cut off between its memory and its merge: it is no fault of the row that it will delete."""
+    world.produce(change(1, 1), change(2, 1))
+    world.run()
+    world.produce(change(1, 5, "D"))
+    at_step = cut_off_at(s3, Step.REMEMBERED, world.path(), f"{world.path()}_quarantine")
+    with pytest.raises(StorageUnreachable):
+        world.run()
+    assert at_step.is_set()
+    s3.clear()
+    report = world.ingestion().audit()
+    assert (report.conserved, report.altered) == (True, ()), report
+    world.run()
+    assert [row["id"] for row in world.rows()] == [2]
+    assert world.ingestion().audit().conserved

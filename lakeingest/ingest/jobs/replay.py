@@ -97,7 +97,7 @@ class ReplayJob:
         batch = execution.plan(strict=False)
         if logs.run.replays and not dry_run:
             # Its writer may have ended before it could do so itself.
-            latest_batch.take_out_deleted(execution, logs.run.replays[0].receipt, batch)
+            latest_batch.take_out_deleted(execution, logs.run.replays[0].receipt, lambda: batch)
         # Kept, so that each record is decoded once; what is kept is a barrier too (see `batch_plan.observed`).
         decided = self.keep(batch.decide(records))
         accepted, looked = batch.accepted(decided), decided.count()
