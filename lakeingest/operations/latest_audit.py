@@ -36,7 +36,8 @@ def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int, co
     expected = _expected_rows(log)
     changed = [] if expected is None or expected == report.table else [_changed(expected, report.table, log)]
     keys = {path: _names(config.columns, path) for path in config.table.key_paths}
-    twice, changed = list(_twice(main, keys)), [*changed, *_deleted(reader, keys, consumed)]
+    changed += _deleted(reader, keys, consumed)
+    twice = list(_twice(main, keys))
     places = {kind: each for kind, each in report.named.items() if kind != "missing"}
     doubled = [*twice, *places.get("duplicated", [])][:NAMED]
     return replace(
@@ -68,8 +69,7 @@ def _twice(main: TableReader, paths: Mapping[str, Sequence[str]]) -> Iterator[st
     Args:
         paths: of each field of the key the names that lead to it.
     """
-    quoted = ddl.quoted if main.files is None else sql.quoted
-    names = [".".join(map(quoted, steps)) for steps in paths.values()]
+    names = _columns(main, paths)
     keys = ", ".join(f"{name} AS key_{at}" for at, name in enumerate(names))
     by = ", ".join(f"key_{at}" for at in range(len(names)))
     text = (
@@ -79,6 +79,12 @@ def _twice(main: TableReader, paths: Mapping[str, Sequence[str]]) -> Iterator[st
     for row in main.scan(text):
         values = ", ".join(f"{path} = {row[f'key_{at}']!r}" for at, path in enumerate(paths))
         yield f"{row['rows']} rows of the key {values}"
+
+
+def _columns(main: TableReader, paths: Mapping[str, Sequence[str]]) -> list[str]:
+    """The columns, or fields within them, as a query of this reader writes them."""
+    quoted = ddl.quoted if main.files is None else sql.quoted
+    return [".".join(map(quoted, steps)) for steps in paths.values()]
 
 
 def _deleted(reader: PipelineReader, paths: Mapping[str, Sequence[str]], consumed: OffsetRanges) -> Iterator[str]:
@@ -91,7 +97,7 @@ def _deleted(reader: PipelineReader, paths: Mapping[str, Sequence[str]], consume
     if not config.deletes or not reader.deleted_keys.exists:
         return
     views = {"rows": main.view, "deletes": reader.deleted_keys.view}
-    names, quoted = views["deletes"].schema.names, ddl.quoted if main.files is None else sql.quoted
+    names = views["deletes"].schema.names
     order = {path: _names(config.columns, path) for path in config.table.order_by}
     if [name for name in names if name.startswith(("key_", "order_"))] != [
         *_numbered("key", paths),
@@ -99,7 +105,7 @@ def _deleted(reader: PipelineReader, paths: Mapping[str, Sequence[str]], consume
     ]:
         # A key of several fields has a column for each.
         return
-    keys, compared = (["r." + ".".join(map(quoted, steps)) for steps in each.values()] for each in (paths, order))
+    keys, compared = ([f"r.{name}" for name in _columns(main, each)] for each in (paths, order))
     same = " AND ".join(f"{key} = d.{name}" for key, name in zip(keys, _numbered("key", paths), strict=True))
     older = _older(
         [*compared, *(f"r.{name}" for name in COORDINATES)],
