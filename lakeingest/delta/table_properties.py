@@ -51,7 +51,8 @@ def of_config(config: PipelineConfig, ledger: SchemaLedger) -> dict[str, str]:
     }
     if config.table.upserts:
         properties[_name(_ROWS, config.known_as)] = _packed(row_options(config))
-    properties |= kinds.properties("table") | readers.properties(config.readers) | contract(config)
+    properties |= kinds.properties("table") | contract(config)
+    properties |= readers.properties(config.readers, rows_change=config.table.upserts)
     return properties | ({_name(_SCHEMAS, config.known_as): _packed(ledger.to_json())} if ledger.entries else {})
 
 

@@ -186,7 +186,14 @@ class DeletedKeys:
 
     def version(self) -> int | None:
         """Its newest version; None where there is no such table yet."""
-        return None if self.table.schema() is None else int(TableHistory(self.table).history(1)[0]["version"])
+        if self.table.schema() is None:
+            return None
+        last, history = self.table.spark.conf.get(LAST_VERSION, None), TableHistory(self.table)
+        with storage_failures(self.table.identifier):
+            # Two files of the log, in place of a query: what the session wrote last is this table, as a rule.
+            if last and history.entry(int(last)) is not None and history.entry(int(last) + 1) is None:
+                return int(last)
+        return int(history.history(1)[0]["version"])
 
     def has_changed(self, version: int | None) -> bool:
         """Whether somebody has written to it since it had this version."""

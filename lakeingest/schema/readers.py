@@ -25,11 +25,13 @@ _NOT: Mapping[Reader, Collection[str]] = {
 """Reader → the features of Delta's protocol that shut it out."""
 
 
+_DELETION_VECTORS = "deletionVectors"
 _OFF = {
-    "deletionVectors": ("delta.enableDeletionVectors", "false"),
+    _DELETION_VECTORS: ("delta.enableDeletionVectors", "false"),
     "v2Checkpoint": ("delta.checkpointPolicy", "classic"),
 }
 """Features that a platform may switch on for new tables by itself (Databricks does) → the property that says no."""
+_ON = {"delta.enableDeletionVectors": "true"}
 
 
 def shut_out(readers: Collection[Reader], features: Collection[str]) -> dict[Reader, tuple[str, ...]]:
@@ -43,6 +45,12 @@ def shut_out(readers: Collection[Reader], features: Collection[str]) -> dict[Rea
     return {reader: missing for reader, missing in unreadable.items() if missing}
 
 
-def properties(readers: Collection[Reader]) -> dict[str, str]:
-    """What a new table is made with, so that no platform switches on by itself what shuts one of these out."""
-    return dict(off for feature, off in _OFF.items() if shut_out(readers, {feature}))
+def properties(readers: Collection[Reader], *, rows_change: bool = False) -> dict[str, str]:
+    """What a new table is made with, so that no platform switches on by itself what shuts one of these out.
+
+    Args:
+        rows_change: whether rows are changed: then they are marked in deletion vectors, where each of these reads them,
+            and no file is rewritten for them.
+    """
+    off = dict(off for feature, off in _OFF.items() if shut_out(readers, {feature}))
+    return {**(_ON if rows_change else {}), **off}

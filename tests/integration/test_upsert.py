@@ -14,8 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from support.oracle.latest import Change as KeyChange
 from support.oracle.latest import expected as latest_coordinates
 from support.pipelines import CHANGES, UPSERT, World
+from support.pipelines.command_line import Command
 from support.records import Record
 
+from lakeingest.config import file
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.fleet import Fleet
@@ -306,3 +308,30 @@ def test_a_row_that_others_bring_back(world: World) -> None:
     for report in (world.ingestion().audit(), audit(FileTables(config, config.storage))):
         assert not report.conserved
         assert told in report.altered
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", [UPSERT, {}], ids=["upsert", "append"])
+def test_rebuilt_from_bronze(world: World, lakeingest: Command, tmp_path: Path, before: dict[str, Any]) -> None:
+    """The same table comes out, whatever it was before; and the pipeline goes on in it from Kafka, where a late change
+    of a deleted key stays out.
+    """
+    changes: list[Change] = [(key, at, f"{at}", "D" if at == 7 and key else "U") for at in (3, 7, 5) for key in range(4)]
+    refused: list[Change] = [(None, 1, "a", "U")]
+    world.produce(*map(encoded, changes + refused))
+    bronze = world.values(decode={"value": {"format": "bytes"}, "on_null": "write"})
+    bronze |= {"name": f"{world.name}_bronze", "schema": {}, "table": {"path": world.path("_bronze")}}
+    Pipeline(file.from_mapping(bronze)).run(until_caught_up=True)
+    old = {**before, "path": world.path("_old")}
+    world.run(table=old)
+    pipeline_file = tmp_path / "p.yaml"
+    pipeline_file.write_text(json.dumps(world.values(table={**UPSERT, "path": old["path"]})))
+    words = ("rebuild", pipeline_file, "--from", world.path("_bronze"), "--to", world.path(), "--output", "json")
+    answer = lakeingest(*words)
+    assert answer.code == 0, answer
+    assert json.loads(answer.out)["compared"]["table"] == {"before": 1 if before else 13, "rebuilt": 1}
+    check(world, changes + refused)
+    late: list[Change] = [(1, 6, "late", "U"), (2, 8, "again", "U")]
+    world.produce(*map(encoded, late))
+    world.run(trigger={"max_records": 1})
+    check(world, changes + refused + late)

@@ -25,16 +25,19 @@ class LateRecords:
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._waiting: list[Late] = []
-        self._read_from: Mapping[str, Any] = {}
+        self._read_from: Mapping[str, Any] | None = None
 
     def begin(self, last: Receipt | None) -> None:
         """Begin behind what the pipeline's newest receipt says that was read."""
         self._waiting = []
-        self._read_from = last.job.read_from if last is not None else {}
+        self._read_from = None if last is None else last.job.read_from
 
     def next(self, attempt: Attempt) -> Late | None:
         """The next batch of them, its ranges as narrow as can be; None if there is none."""
         read_from = attempt.topics.read_from
+        if self._read_from is None:
+            # Before the first batch of all nothing is late: it begins where the source does.
+            self._read_from = read_from
         while read_from:
             while self._waiting:
                 late = self._waiting.pop(0)
