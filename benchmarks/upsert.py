@@ -1,10 +1,13 @@
 """The latest row per key: mode upsert beside the MERGE that one writes by hand in foreachBatch, in turns.
 
-    python benchmarks/upsert.py [--rows 1000000] [--rounds 3] [--only "1 % uniform" …] [--json FILE]
+    python benchmarks/upsert.py [--rows 1000000] [--rounds 3] [--only "1 % uniform" …] [--readers spark …] [--json FILE]
 
 Both begin with a table of so many rows. A round of a case is a batch of changes, which each way takes from the same
 topic. By hand: rows are parsed, the latest of each key is chosen by a window, kept, and merged by key, order and delete
 marker; nothing is refused, counted or fenced, and no late delete is remembered. The first round is left out.
+
+With --readers that all read deletion vectors, mode upsert marks rows there. By default none are named, and both ways
+rewrite the files.
 """
 
 from __future__ import annotations
@@ -94,7 +97,7 @@ class Changes:
             yield json.dumps(change).encode()
 
 
-def of_product(stack: Addresses, most: int) -> Pipeline:
+def of_product(stack: Addresses, most: int, readers: list[str]) -> Pipeline:
     """The pipeline of mode upsert, with everything on."""
     config = config_of(
         stack,
@@ -103,6 +106,7 @@ def of_product(stack: Addresses, most: int) -> Pipeline:
         schema={"columns": COLUMNS},
         table={"path": "s3a://lake/ours", **UPSERT},
         trigger={"max_records": most},
+        readers=readers,
     )
     return Pipeline(config)
 
@@ -149,7 +153,7 @@ class ByHand:
 def measured(stack: Addresses, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Of each case and round, the seconds and CPU seconds of both ways; and at last whether the tables are the same."""
     changes = Changes(stack, arguments.rows)
-    product = of_product(stack, 2 * arguments.rows)
+    product = of_product(stack, 2 * arguments.rows, arguments.readers)
     plain = product.spark.newSession()
     for name, value in s3a_options(product.storage).items():
         plain.conf.set(name, value)
@@ -221,6 +225,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the table")
     parser.add_argument("--rounds", type=int, default=3, help="of each case")
     parser.add_argument("--only", nargs="+", choices=CASES, help="some of the cases")
+    parser.add_argument("--readers", nargs="*", default=[], help="the pipeline file's")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     arguments = parser.parse_args()
     with embedded() as (stack, _):

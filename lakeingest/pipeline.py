@@ -40,6 +40,7 @@ from lakeingest.operations import (
     freshness,
     held,
     history,
+    latest_comparison,
     maintenance,
     plan,
     refused,
@@ -356,19 +357,24 @@ class Pipeline:
         contract_status = contract.promises(self.config, self.source, result.partitions, periods, worst)
         return replace(result, contract=contract_status)
 
-    def audit(self) -> Report:
+    def audit(self, against: str | None = None) -> Report:
         """Prove that each consumed record is in the table, in quarantine or a declared drop, once.
 
         What is wrong is in the report and raises nothing: see `conserved`. Reads the coordinates of every row once.
 
+        Args:
+            against: with what each key of a table of mode upsert is compared too, row by row: "source", for what the
+                pipeline reads, or a bronze table or changelog that has the same records.
+
         Raises:
-            UsageError: there is no table yet.
+            UsageError: there is no table yet, or `against` makes no sense.
             StorageError: a table cannot be read.
 
         Example:
             assert pipeline.audit().conserved
         """
-        return answer(self, audit.audit)
+        report = answer(self, audit.audit)
+        return report if against is None else latest_comparison.compare(report, self.context, against)
 
     def compare(self, prefix: str) -> Comparison:
         """What Connect's S3 sink wrote below a prefix, held against the tables; see `results.compare.Comparison`.

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from lakeingest.cli import each_topic
 from lakeingest.cli.arguments import File, Format
 from lakeingest.cli.output import Output
 
 
-def audit(file: File, output: Format = "text") -> None:
+def audit(
+    file: File,
+    *,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Of mode upsert: compare each key with the records themselves, too: those of a bronze table or a "
+            "changelog (a path, or a name); or source, for what the pipeline reads.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Format = "text",
+) -> None:
     """Prove that every consumed record is in the table, in quarantine, or a declared drop, exactly once.
 
     Ends with exit code 1 if anything is missing or double, and names the coordinates.
 
-    Example:
+    Examples:
 
         lakeingest audit pipelines/flights.yaml --output json
+
+        lakeingest audit pipelines/orders.yaml --against s3a://lake/orders_bronze
     """
-    each_topic.ask(file, Output.of(output), "counting records in both tables …", lambda pipeline: pipeline.audit())
+    each_topic.ask(
+        file, Output.of(output), "counting records in both tables …", lambda pipeline: pipeline.audit(against)
+    )

@@ -128,7 +128,7 @@ class PipelineConfig(Part):
     @property
     def on_null(self) -> Literal["ignore", "write", "quarantine"]:
         """What becomes of a record without a value: as decode.on_null says, or table.on_tombstone."""
-        if not self.table.upserts:
+        if not self.table.keyed:
             return self.decode.on_null
         return "write" if self.table.tombstones == "delete" else self.table.tombstones
 

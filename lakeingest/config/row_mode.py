@@ -30,37 +30,48 @@ class DeleteMarker(Part):
 class RowMode(Part):
     """How the rows of the table come about."""
 
-    mode: Literal["append", "upsert"] = Field(
+    mode: Literal["append", "changelog", "upsert"] = Field(
         "append",
         description="append: each record is a row. upsert: the table has the latest row of each key, whatever the "
-        "order in which its records come.",
+        "order in which its records come. changelog: each record is a row, whose _op says what it does to the row of "
+        "its key (upsert or delete); `lakeingest sql` gives the view that shows the latest rows.",
     )
     keys: Annotated[Literal["key"] | tuple[FieldPath, ...], Kind("key, or list of fields")] = Field(
         (),
-        description="Of mode upsert: the fields that make a key, as the table has them (dotted for nested ones); or "
-        "key: the record's own, as decode.key reads it. A record in which one of them is null is refused.",
+        description="Of the modes upsert and changelog: the fields that make a key, as the table has them (dotted for "
+        "nested ones); or key: the record's own, as decode.key reads it. A record in which one of them is null is "
+        "refused.",
         examples=[["order_id"], "key"],
     )
     order_by: Annotated[tuple[FieldPath, ...], Kind("list of fields")] = Field(
         (),
-        description="Of mode upsert: which of two records of a key is the later one: that with the greater value of "
-        "these fields, the first one first; where they are equal, the one with the greater topic, partition and "
-        "offset. _timestamp is the record's own time. Default: topic, partition and offset alone.",
+        description="Of the modes upsert and changelog: which of two records of a key is the later one: that with the "
+        "greater value of these fields, the first one first; where they are equal, the one with the greater topic, "
+        "partition and offset. _timestamp is the record's own time. Default: topic, partition and offset alone.",
         examples=[["updated_at"]],
     )
     on_tombstone: Literal["delete", "ignore", "quarantine"] | None = Field(
         None,
-        description="Of mode upsert: a record without a value: it deletes the row of its key, is dropped and counted, "
-        "or set aside. Default: delete where keys is key and order_by has no field of the value, else quarantine.",
+        description="Of the modes upsert and changelog: a record without a value: it deletes the row of its key, is "
+        "dropped and counted, or set aside. Default: delete where keys is key and order_by has no field of the value, "
+        "else quarantine.",
         examples=["delete"],
     )
     on_delete_marker: DeleteMarker | None = Field(
-        None, description="Of mode upsert: a record with such a value deletes the row of its key. Default: none does."
+        None,
+        description="Of the modes upsert and changelog: a record with such a value deletes the row of its key. "
+        "Default: none does.",
     )
 
     @property
     def upserts(self) -> bool:
+        """Whether the table has the latest row of each key alone."""
         return self.mode == "upsert"
+
+    @property
+    def keyed(self) -> bool:
+        """Whether records have a key and an order."""
+        return self.mode != "append"
 
     @property
     def key_paths(self) -> tuple[str, ...]:
@@ -75,11 +86,11 @@ class RowMode(Part):
     @property
     def deletes(self) -> bool:
         """Whether records may delete rows."""
-        return self.upserts and (self.tombstones == "delete" or self.on_delete_marker is not None)
+        return self.keyed and (self.tombstones == "delete" or self.on_delete_marker is not None)
 
     @property
     def tombstones(self) -> Literal["delete", "ignore", "quarantine"]:
-        """What becomes of a record without a value, in mode upsert."""
+        """What becomes of a record without a value, where records have a key."""
         return self.on_tombstone or ("delete" if self.tombstone_has_order else "quarantine")
 
 
@@ -93,16 +104,16 @@ def mistakes(mode: RowMode, decode: Decode | None, declared: Sequence[ddl.Column
     Args:
         declared: the value's columns, behind the transforms; none where they are not known.
     """
-    if not mode.upserts:
+    if not mode.keyed:
         for name in ("keys", "order_by", "on_tombstone", "on_delete_marker"):
             if name in mode.model_fields_set:
-                yield Mistake(("table", name), "is of mode upsert; write table.mode: upsert, or drop it")
+                yield Mistake(("table", name), "is of the modes upsert and changelog; write table.mode, or drop it")
         return
     if not mode.key_paths:
         yield Mistake(
             ("table", "keys"),
-            "required for mode upsert, and missing; write the fields that make a key, as in [order_id], or key for the "
-            "record's own",
+            f"required for mode {mode.mode}, and missing; write the fields that make a key, as in [order_id], or key "
+            "for the record's own",
         )
     for name, paths in (("keys", mode.key_paths), ("order_by", mode.order_by)):
         if twice := sorted({path for path in paths if paths.count(path) > 1}):
@@ -114,6 +125,7 @@ def mistakes(mode: RowMode, decode: Decode | None, declared: Sequence[ddl.Column
         yield Mistake(
             ("decode", "on_null"), "is of mode append; write table.on_tombstone (delete, ignore or quarantine) instead"
         )
+    yield from _of_changelog(mode, declared)
     if mode.on_tombstone == "delete" and mode.key_paths and not mode.tombstone_has_order:
         value = [path for path in mode.key_paths if not _of_record(path)]
         needs = f"keys {', '.join(value)}" if value else f"order_by {', '.join({*mode.order_by} - {TIMESTAMP})}"
@@ -121,6 +133,18 @@ def mistakes(mode: RowMode, decode: Decode | None, declared: Sequence[ddl.Column
             ("table", "on_tombstone"),
             f"delete needs a key and an order without a value, and a record without a value has no {needs}; write "
             "keys: key and order_by: [_timestamp] or none, or ignore tombstones and name on_delete_marker",
+        )
+
+
+def _of_changelog(mode: RowMode, declared: Sequence[ddl.Column]) -> Iterator[Mistake]:
+    if mode.upserts:
+        return
+    required = ", ".join(column.name for column in declared if not column.nullable)
+    if required and mode.tombstones == "delete":
+        yield Mistake(
+            ("table", "on_tombstone"),
+            f'"delete" needs columns that may be null in mode changelog, but NOT NULL is declared for {required}; drop '
+            "NOT NULL, or write quarantine or ignore",
         )
 
 

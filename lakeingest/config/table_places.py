@@ -27,8 +27,8 @@ def results(table: parts.Table, gate: parts.Gate | None) -> str:
 
 
 def deletes(table: parts.Table) -> str:
-    """Path or name of the table of deleted keys; empty where no record deletes one."""
-    return table.identifier.rstrip("/") + "_deletes" if table.deletes else ""
+    """Path or name of the table of deleted keys; empty where no record takes a row away."""
+    return table.identifier.rstrip("/") + "_deletes" if table.upserts and table.deletes else ""
 
 
 def completeness(table: parts.Table, contract: Contract | None) -> str:

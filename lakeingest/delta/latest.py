@@ -27,6 +27,8 @@ from lakeingest.record import COORDINATES, RAW_VALUE, Refusal, diagnosis
 from lakeingest.schema import ddl
 
 STAGE = "table"
+UPSERT, DELETE = "upsert", "delete"
+"""What stands in the column _op."""
 NULL_KEY = "NULL_KEY"
 NULL_ORDER = "NULL_ORDER"
 _SUFFIXES: dict[T.DataType, str] = {T.ByteType(): "Y", T.ShortType(): "S", T.IntegerType(): "", T.LongType(): "L"}
@@ -86,6 +88,7 @@ class LatestRows:
         by_tombstone: whether a record without a value deletes the row of its key.
         marker: the field by which a record says so; None where none does.
         values: the values of it, as text, that mean it.
+        is_log: whether each record is a row all the same.
     """
 
     keys: tuple[ComparedField, ...]
@@ -93,6 +96,7 @@ class LatestRows:
     by_tombstone: bool
     marker: ComparedField | None
     values: tuple[str, ...]
+    is_log: bool = False
 
     @property
     def ordered(self) -> tuple[str, ...]:
@@ -146,7 +150,7 @@ def of(options: TableOptions, columns: T.StructType, unshown: Collection[str] = 
     """How the latest row of a key is known, of records with these columns.
 
     Args:
-        options: those of the pipeline file, of mode upsert.
+        options: those of the pipeline file, of mode upsert or changelog.
         columns: the table's.
         unshown: those of whose values nothing may be in the log (see `statistics.in_the_clear`).
 
@@ -172,7 +176,8 @@ def of(options: TableOptions, columns: T.StructType, unshown: Collection[str] = 
             cure="correct table.keys, table.order_by and table.on_delete_marker in the pipeline file",
             problems=tuple(problems),
         )
-    return LatestRows(keys, order, options.tombstones == "delete", next(iter(marker), None), _texts(delete_marker))
+    by_tombstone, is_log = options.tombstones == "delete", not options.upserts
+    return LatestRows(keys, order, by_tombstone, next(iter(marker), None), _texts(delete_marker), is_log)
 
 
 def _texts(marker: DeleteMarker | None) -> tuple[str, ...]:

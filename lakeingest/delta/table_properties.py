@@ -49,7 +49,7 @@ def of_config(config: PipelineConfig, ledger: SchemaLedger) -> dict[str, str]:
         _name(_PARTITIONS, config.known_as): _packed(options(config)),
         _name(_MAKER, config.known_as): _packed({"name": config.known_as, "topics": [*config.source.topics]}),
     }
-    if config.table.upserts:
+    if config.table.keyed:
         properties[_name(_ROWS, config.known_as)] = _packed(row_options(config))
     properties |= kinds.properties("table") | contract(config)
     properties |= readers.properties(config.readers, rows_change=config.table.upserts)

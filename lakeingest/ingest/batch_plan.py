@@ -14,7 +14,7 @@ from lakeingest.config import PipelineConfig, TimePartition
 from lakeingest.decode import Decoded, Shape
 from lakeingest.delta import constraints, latest, partitioning, statistics
 from lakeingest.delta.constraints import Constraints
-from lakeingest.delta.latest import LatestRows
+from lakeingest.delta.latest import DELETE, UPSERT, LatestRows
 from lakeingest.gate import evaluate, predicates
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.expectations import WINDOWED
@@ -25,6 +25,7 @@ from lakeingest.record import (
     DELETES,
     DROPPED,
     HEADERS,
+    OPERATION,
     RAW_BYTES,
     RAW_HEADERS,
     RAW_KEY,
@@ -76,7 +77,7 @@ class BatchPlan:
         metrics: what counts in passing how the gate's other expectations are met.
         by_record: whether each record is decided by itself; a rule of uniqueness compares it with the others.
         constraints: what the table itself demands of its rows, if anything.
-        latest: how the latest row of a key is known; None where each record is a row.
+        latest: how the latest row of a key is known; None in mode append.
         frames: what the next batch under this plan need not make anew.
     """
 
@@ -96,6 +97,11 @@ class BatchPlan:
     def refused_bitmaps(self) -> tuple[Column, ...]:
         """What has to be observed of the batch so that its refused records are found again by `maybe_refused`."""
         return refused_bitmap.aggregates() if self.by_record else ()
+
+    @property
+    def merges(self) -> bool:
+        """Whether the table has the latest row of each key alone."""
+        return self.latest is not None and not self.latest.is_log
 
     @cached_property
     def left_out(self) -> tuple[Column, ...]:
@@ -156,6 +162,10 @@ class BatchPlan:
             decided = decided.withColumn(DELETES, self.latest.deletes & ~undecoded & ~keyless)
             undecoded = undecoded | keyless | deletes
             refused = refused & ~deletes
+            if not self.merges:
+                decided = decided.withColumn(OPERATION, F.when(deletes, DELETE).otherwise(UPSERT))
+                # It becomes a row, so that it needs a partition; what rules ask of values is not asked of it.
+                refused = refused | (deletes & _any(self.layout.refusals))
         decided = decided.withColumns({DROPPED: dropped, UNDECODED: undecoded})
         if self.constraints:
             decided = self.constraints.frame(decided, self.layout)
@@ -165,17 +175,19 @@ class BatchPlan:
         return decided.withColumns(refused_bitmap.bits()) if self.by_record else decided
 
     def accepted(self, decided: DataFrame) -> DataFrame:
-        """The rows of the table: its columns, and the partition columns that Delta does not generate; of mode upsert
-        also _raw_deletes.
+        """The rows of the table: its columns, and the partition columns that Delta does not generate; also _raw_deletes
+        where they are merged.
         """
         rows = decided.where(f"NOT {REFUSED} AND NOT {DROPPED}")
         computed = {c.name: c.value for c in self.layout.columns if c.value is not None}
-        columns = map(ddl.quoted, (*self.columns, DELETES) if self.latest else self.columns)
+        columns = map(ddl.quoted, (*self.columns, DELETES) if self.merges else self.columns)
         return rows.select(*columns, *(column.alias(name) for name, column in computed.items()))
 
     def rows(self, accepted: DataFrame) -> DataFrame:
-        """Those of accepted records that are rows: not those that delete one."""
-        return accepted.where(f"NOT {DELETES}").drop(DELETES) if self.latest else accepted
+        """Those of accepted records that do not delete a row."""
+        if self.merges:
+            return accepted.where(f"NOT {DELETES}").drop(DELETES)
+        return accepted.where(f"{OPERATION} <> '{DELETE}'") if self.latest else accepted
 
 
 def _any(refusals: Sequence[Refusal]) -> Column:
@@ -206,7 +218,7 @@ def layout(config: PipelineConfig, shape: Shape, suite: Suite | None, now: datet
 
 
 def _latest(config: PipelineConfig, shape: Shape) -> LatestRows | None:
-    if not config.table.upserts:
+    if not config.table.keyed:
         return None
     return latest.of(config.table, table_columns(config, shape), statistics.in_the_clear(config.steps))
 

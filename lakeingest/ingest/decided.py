@@ -75,7 +75,7 @@ def decide(batch: BatchPlan, kafka: DataFrame) -> Decided:
     """Decide records of Kafka, or of a bronze table; nothing is computed yet."""
     observation, frame_id = Observation(), refused_records.new_id()
     # Rows of mode upsert do not stay: no sums of them could be held against the table.
-    has_sums = batch.latest is None
+    has_sums = not batch.merges
     records = batch.frames.decided.of(
         kafka, lambda: sums.of_accepted(batch.decide(kafka)) if has_sums else batch.decide(kafka)
     )

@@ -165,7 +165,7 @@ class MicroBatchExecution:
                 receipt = replace(receipt, job=replace(receipt.job, accepted=decision.accepted))
             # 2.
             with self._timed("write"):
-                write = latest_batch.write if decided.batch.latest else appended_batch.write
+                write = latest_batch.write if decided.batch.merges else appended_batch.write
                 own_commit, account = write(self, decided, kafka, receipt, existing_count)
         finally:
             if gate.decides:

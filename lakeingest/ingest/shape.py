@@ -10,7 +10,19 @@ from pyspark.sql.types import DataType, StructType
 from lakeingest import config as file
 from lakeingest.config import PipelineConfig, consistency, partition_format, uses_registry
 from lakeingest.decode import Shape, framing, inferred, projection
-from lakeingest.record import HEADERS, KEY, OFFSET, PARTITION, RESCUED, SCHEMA_ID, TIMESTAMP, TOPIC, is_reserved
+from lakeingest.errors import PipelineFileError
+from lakeingest.record import (
+    HEADERS,
+    KEY,
+    OFFSET,
+    OPERATION,
+    PARTITION,
+    RESCUED,
+    SCHEMA_ID,
+    TIMESTAMP,
+    TOPIC,
+    is_reserved,
+)
 from lakeingest.schema import ddl, model, transforms
 from lakeingest.schema.model import Schema
 from lakeingest.spark.types import demanded, of_columns, struct
@@ -59,6 +71,8 @@ def key_type(config: PipelineConfig, table: Schema | None) -> DataType | None:
 def of_value(config: PipelineConfig, table: StructType) -> StructType:
     """The table's columns without those that lakeingest computes: coordinates and the like, and partitions."""
     computed = {name.lower() for part in config.partition for name in partition_format.computed(part)}
+    if _is_log(config):
+        computed.add(OPERATION)
     return StructType([f for f in table if not is_reserved(f.name) and f.name.lower() not in computed])
 
 
@@ -73,10 +87,13 @@ def with_partitions(config: PipelineConfig, value: StructType, table: StructType
 def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
     """The table's columns but for partition columns: coordinates, timestamp, key, headers, value, rescued.
 
-    _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _key (as decode.key and the steps say),
-    _headers ARRAY<STRUCT<key: STRING, value: BINARY>>, _schema_id INT, or STRING of AWS Glue (where a registry holds
-    the schema), the value's columns, _rescued STRING (not for text and bytes); none that the steps drop. The
-    coordinates come first: Delta keeps statistics of the first 32 columns.
+    _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _op STRING (of mode changelog), _key (as
+    decode.key and the steps say), _headers ARRAY<STRUCT<key: STRING, value: BINARY>>, _schema_id INT, or STRING of AWS
+    Glue (where a registry holds the schema), the value's columns, _rescued STRING (not for text and bytes); none that
+    the steps drop. The coordinates come first: Delta keeps statistics of the first 32 columns.
+
+    Raises:
+        PipelineFileError: two columns would have one name.
     """
     dropped = {name.lower() for step in config.steps if step.kind == "drop" for name in step.names}
     columns = StructType(
@@ -87,6 +104,13 @@ def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
             T.StructField(TIMESTAMP, T.TimestampType()),
         ]
     )
+    if _is_log(config):
+        if any(field.name.lower() == OPERATION for field in shape.table):
+            raise PipelineFileError(
+                f"the schema of the records has a column {OPERATION}, and so has a table of mode changelog",
+                cure=f"give the records' one another name: schema: {{names: {{{OPERATION}: operation}}}}",
+            )
+        columns.add(OPERATION, T.StringType())
     if (key := shape.table_key) is not None:
         columns.add(KEY, key)
     if config.decode.headers and HEADERS not in dropped:
@@ -98,6 +122,10 @@ def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
     if config.decode.value.format not in ("string", "bytes") and RESCUED not in dropped:
         columns.add(RESCUED, T.StringType())
     return columns
+
+
+def _is_log(config: PipelineConfig) -> bool:
+    return config.table.mode == "changelog"
 
 
 def loosened(columns: StructType, paths: Collection[str]) -> StructType:

@@ -35,7 +35,7 @@ def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int, co
     quarantine = report.consumed - report.dropped - accepted - replayed
     expected = _expected_rows(log)
     changed = [] if expected is None or expected == report.table else [_changed(expected, report.table, log)]
-    keys = {path: _names(config.columns, path) for path in config.table.key_paths}
+    keys = {path: ddl.steps(config.columns, path) for path in config.table.key_paths}
     changed += _deleted(reader, keys, consumed)
     twice = list(_twice(main, keys))
     places = {kind: each for kind, each in report.named.items() if kind != "missing"}
@@ -98,7 +98,7 @@ def _deleted(reader: PipelineReader, paths: Mapping[str, Sequence[str]], consume
         return
     views = {"rows": main.view, "deletes": reader.deleted_keys.view}
     names = views["deletes"].schema.names
-    order = {path: _names(config.columns, path) for path in config.table.order_by}
+    order = {path: ddl.steps(config.columns, path) for path in config.table.order_by}
     if [name for name in names if name.startswith(("key_", "order_"))] != [
         *_numbered("key", paths),
         *_numbered("order", order),
@@ -139,12 +139,3 @@ def _older(row: Sequence[str], delete: Sequence[str]) -> str:
     """SQL: whether the first of a row's columns that differ is less than that of a delete."""
     (one, *rest), (other, *more) = row, delete
     return f"({one} < {other} OR ({one} = {other} AND {_older(rest, more)}))" if rest else f"{one} < {other}"
-
-
-def _names(columns: Sequence[ddl.Column], path: str) -> tuple[str, ...]:
-    """Those of a dotted path, some of which may have dots themselves; of columns that are not known, none has."""
-    column = next((c for c in columns if path == c.name or path.startswith(f"{c.name}.")), None)
-    name = column.name if column else path.partition(".")[0]
-    fields = column.type.fields if column and isinstance(column.type, ddl.Struct) else ()
-    rest = path[len(name) + 1 :]
-    return (name, *_names(fields, rest)) if rest else (name,)

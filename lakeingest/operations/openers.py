@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lakeingest.config import PipelineConfig, Storage, location
 from lakeingest.delta.reader.log import OfflineLog, Unreadable
+from lakeingest.operations import latest_view
 from lakeingest.operations.results.openers import Opener
 from lakeingest.schema.readers import Reader, shut_out
 
@@ -34,6 +35,14 @@ class _TableAddress:
     url: str
     view: str
     options: str
+
+    def select(self, table: str, quote: str = '"') -> str:
+        """SQL that shows the table; of a changelog, by a view of the latest rows."""
+        if self.config.table.mode != "changelog":
+            return f"SELECT * FROM {table};"
+        view = f"{quote}{self.view.lower()}_latest{quote}"
+        query = latest_view.query(self.config, table, quote)
+        return f"CREATE OR REPLACE VIEW {view} AS\n{query};\nSELECT * FROM {view};"
 
     @property
     def endpoint(self) -> str | None:
@@ -68,7 +77,8 @@ def openers(config: PipelineConfig, storage: Storage) -> list[Opener]:
     """The tools, each with what to write; a table that only a catalog knows is opened by its name, in Spark."""
     identifier = config.table.identifier
     if not location.is_path(identifier):
-        return [Opener("Spark SQL", "sql", True, "", f"SELECT * FROM {identifier};")]
+        named = _TableAddress(config, storage, False, "", identifier.rpartition(".")[2], "")
+        return [Opener("Spark SQL", "sql", True, "", named.select(identifier, "`"))]
     try:
         features, unknown = OfflineLog(identifier, storage).state.features, ""
     except Unreadable as failed:
@@ -117,13 +127,13 @@ def _python(options: Mapping[str, str]) -> str:
 
 
 def _spark(place: _TableAddress) -> str:
-    return f"SELECT * FROM delta.`{place.config.table.identifier}`;"
+    return place.select(f"delta.`{place.config.table.identifier}`", "`")
 
 
 def _athena(place: _TableAddress) -> str:
     return (
         f"CREATE EXTERNAL TABLE `{place.view}` LOCATION '{place.url}/' TBLPROPERTIES ('table_type' = 'DELTA');\n"
-        f'SELECT * FROM "{place.view}";'
+        + place.select(f'"{place.view}"')
     )
 
 
@@ -134,7 +144,7 @@ def _trino(place: _TableAddress) -> str:
         *(f"-- {line}" for line in ("delta.register-table-procedure.enabled=true", *store)),
         "CREATE SCHEMA IF NOT EXISTS delta.lakeingest;",
         f"CALL delta.system.register_table('lakeingest', '{place.view.lower()}', '{place.url}');",
-        f'SELECT * FROM delta.lakeingest."{place.view.lower()}";',
+        place.select(f'delta.lakeingest."{place.view.lower()}"'),
     )
     return "\n".join(lines)
 
@@ -164,7 +174,7 @@ def _duckdb(place: _TableAddress) -> str:
         if place.storage.path_style:
             parts.append("URL_STYLE 'path'")
         lines += ["INSTALL aws; LOAD aws;", f"CREATE SECRET ({', '.join(parts)});"]
-    return "\n".join((*lines, f"SELECT * FROM delta_scan('{place.url}');"))
+    return "\n".join((*lines, place.select(f"delta_scan('{place.url}')")))
 
 
 def _polars(place: _TableAddress) -> str:

@@ -14,12 +14,13 @@ from lakeingest.delta.reader import duck, rows
 from lakeingest.delta.reader.log import NoTable, OfflineLog, Unreadable
 from lakeingest.delta.receipt import Receipt
 from lakeingest.errors import LakeingestError, StorageUnreachable, UsageError
+from lakeingest.operations import latest_view
 from lakeingest.spark import s3a
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-HISTORY = "history"
+HISTORY, LATEST = "history", "latest"
 _SAYS = "SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW and SUMMARIZE"
 
 
@@ -74,13 +75,23 @@ def ask(config: PipelineConfig, storage: Storage, query: str, limit: int, *, as_
 
     s3a.check_listens(storage, config.paths)
     tables = dict(_tables_in(config, storage, query))
-    with duck.connected(tables) as connection:
+    with duck.connected(tables, _latest(config, tables)) as connection:
         try:
             _check_reads(connection, query)
             relation = connection.sql(query)
             return _answer(relation, limit, as_json=as_json)
         except duckdb.Error as wrong:
-            raise _mistake(str(wrong), [quoted(name) for name in tables]) from None
+            names = [*tables, *([LATEST] if config.table.mode == "changelog" else [])]
+            raise _mistake(str(wrong), [quoted(name) for name in names]) from None
+
+
+def _latest(config: PipelineConfig, tables: Mapping[str, Any]) -> str:
+    """A statement that makes the view of the latest rows, if the table is a changelog, and can be read."""
+    name = next(iter(views(config)))
+    if config.table.mode != "changelog" or name not in tables:
+        return ""
+    query = latest_view.query(config, quoted(name), '"')
+    return f"CREATE VIEW {LATEST} AS {query}"
 
 
 def _tables_in(config: PipelineConfig, storage: Storage, query: str) -> Iterator[tuple[str, Any]]:

@@ -49,8 +49,8 @@ def properties(readers: Collection[Reader], *, rows_change: bool = False) -> dic
     """What a new table is made with, so that no platform switches on by itself what shuts one of these out.
 
     Args:
-        rows_change: whether rows are changed: then they are marked in deletion vectors, where each of these reads them,
-            and no file is rewritten for them.
+        rows_change: whether rows are changed: where these are named, and each of them reads deletion vectors, rows are
+            marked there, and no file is rewritten for them.
     """
     off = dict(off for feature, off in _OFF.items() if shut_out(readers, {feature}))
-    return {**(_ON if rows_change else {}), **off}
+    return {**(_ON if rows_change and readers else {}), **off}

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
-from support.oracle.latest import Change as KeyChange
-from support.oracle.latest import expected as latest_coordinates
 from support.pipelines import CHANGES, UPSERT, World
+from support.pipelines.changes import Change, encoded, latest, unread
 from support.pipelines.command_line import Command
 from support.records import Record
 
@@ -25,23 +24,6 @@ from lakeingest.local import Addresses
 from lakeingest.operations.audit import audit
 from lakeingest.operations.readers import FileTables
 from lakeingest.pipeline import Pipeline
-
-Change = tuple[int | None, int | None, str, str]
-"""Key, order, status, operation."""
-
-
-def encoded(change: Change) -> bytes:
-    return json.dumps(dict(zip(("id", "at", "status", "op"), change, strict=True))).encode()
-
-
-def latest(changes: Sequence[Change]) -> list[Change]:
-    """What the table has to hold, of changes in the order of their coordinates."""
-    decided = [
-        KeyChange(key, (at, 0, offset), op == "D")
-        for offset, (key, at, _, op) in enumerate(changes)
-        if key is not None and at is not None
-    ]
-    return [changes[offset] for _, _, offset in latest_coordinates(decided).values()]
 
 
 @pytest.fixture
@@ -57,11 +39,6 @@ def check(world: World, changes: Sequence[Change]) -> None:
     report = world.ingestion().audit()
     assert report.conserved, report
     assert (report.table, report.consumed) == (len(latest(changes)), len(changes) + report.quarantine - unread(changes))
-
-
-def unread(changes: Sequence[Change]) -> int:
-    """How many of the changes are refused."""
-    return sum(None in change[:2] for change in changes)
 
 
 def test_the_latest_row_of_each_key(world: World) -> None:
@@ -316,7 +293,9 @@ def test_rebuilt_from_bronze(world: World, lakeingest: Command, tmp_path: Path, 
     """The same table comes out, whatever it was before; and the pipeline goes on in it from Kafka, where a late change
     of a deleted key stays out.
     """
-    changes: list[Change] = [(key, at, f"{at}", "D" if at == 7 and key else "U") for at in (3, 7, 5) for key in range(4)]
+    changes: list[Change] = [
+        (key, at, f"{at}", "D" if at == 7 and key else "U") for at in (3, 7, 5) for key in range(4)
+    ]
     refused: list[Change] = [(None, 1, "a", "U")]
     world.produce(*map(encoded, changes + refused))
     bronze = world.values(decode={"value": {"format": "bytes"}, "on_null": "write"})
@@ -335,3 +314,40 @@ def test_rebuilt_from_bronze(world: World, lakeingest: Command, tmp_path: Path, 
     world.produce(*map(encoded, late))
     world.run(trigger={"max_records": 1})
     check(world, changes + refused + late)
+
+
+@pytest.mark.slow
+def test_compared_with_the_records(world: World, lakeingest: Command, tmp_path: Path) -> None:
+    """Each key, with Kafka, with bronze and with a changelog: all agree; then they name what somebody has changed."""
+    changes: list[Change] = [(key, at, f"{at}", "U") for at in (7, 5) for key in range(5)]
+    changes += [(3, 8, "", "D"), (None, 1, "refused", "U"), (3, 6, "deleted", "U")]
+    world.produce(*map(encoded, changes))
+    world.run(trigger={"max_records": 5})
+    bronze = world.values(decode={"value": {"format": "bytes"}, "on_null": "write"})
+    bronze |= {"name": f"{world.name}_bronze", "schema": {}, "table": {"path": world.path("_bronze")}}
+    Pipeline(file.from_mapping(bronze)).run(until_caught_up=True)
+    log = world.values(table={**UPSERT, "mode": "changelog"})
+    log |= {"name": f"{world.name}_log", "table": {**log["table"], "path": world.path("_log")}}
+    Pipeline(file.from_mapping(log)).run(until_caught_up=True)
+    sources = ["source", world.path("_bronze"), world.path("_log")]
+    for against in sources:
+        report = world.ingestion().audit(against)
+        assert (report.conserved, report.keys_compared, report.keys_beyond) == (True, 5, 0), report
+    world.sql("DELETE FROM {table} WHERE id = 0")
+    world.sql("UPDATE {table} SET status = 'by hand' WHERE id = 1")
+    world.sql("UPDATE {table} SET at = 6, _offset = _offset + 5 WHERE id = 2")
+    world.sql("INSERT INTO {table} BY NAME SELECT * EXCEPT (id), 3 AS id FROM {table} WHERE id = 4")
+    for against in sources:
+        report = world.ingestion().audit(against)
+        assert [each for each in report.altered if " keys have " in each] == [
+            "1 keys have no row, though a record says one: id = 0",
+            "2 keys have the row of an older record than their latest, or than their delete: id = 2; id = 3",
+            "1 keys have a row that no record says: others have changed it: id = 1",
+        ], report.altered
+    (at := tmp_path / "p.yaml").write_text(json.dumps(world.values()))
+    answer = lakeingest("audit", at, "--against", world.path("_bronze"))
+    assert (answer.code, "5 keys compared with" in answer.out) == (1, True), answer
+    with pytest.raises(TableMismatch, match="is a quarantine"):
+        world.ingestion().audit(world.path("_quarantine"))
+    with pytest.raises(UsageError, match="for tables of mode upsert"):
+        Pipeline(file.from_mapping(log)).audit("source")

@@ -106,7 +106,7 @@ class ReplayJob:
         moved = accepted.count()
         # 4.
         if moved and not dry_run:
-            if batch.latest is None:
+            if not batch.merges:
                 execution.commit_rows(accepted, receipt, batch)
             else:
                 latest_batch.merge_replayed(execution, accepted, receipt, batch)

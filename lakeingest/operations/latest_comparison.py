@@ -1,0 +1,173 @@
+"""A table of mode upsert compared with the records themselves: each key with the latest record that it has.
+
+The records are decided anew, under the rules of today, but for those that are in quarantine. What they say is known as
+far as they go: a row whose record is not among them may be right, and is counted apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from lakeingest.delta import coordinates, quarantine
+from lakeingest.delta.latest import DELETE, LatestRows
+from lakeingest.delta.table import Table
+from lakeingest.delta.upsert import latest_of, ordered
+from lakeingest.errors import UsageError
+from lakeingest.ingest.batch_plan import BatchPlan, observed
+from lakeingest.ingest.bronze import BronzeSource
+from lakeingest.ingest.context import RunContext
+from lakeingest.ingest.microbatch import MicroBatchExecution
+from lakeingest.ingest.source import RecordSource
+from lakeingest.operations.audit import NAMED, ConsumedRanges
+from lakeingest.operations.results.audit import Report
+from lakeingest.record import COORDINATES, DELETES, OPERATION, OffsetRange, OffsetRanges, count_where
+from lakeingest.schema import ddl
+from lakeingest.spark import frames, maps
+from lakeingest.spark.failures import storage_failures
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+SOURCE = "source"
+"""In place of a table: what the pipeline reads."""
+_KINDS = {
+    "missing": "have no row, though a record says one",
+    "older": "have the row of an older record than their latest, or than their delete",
+    "changed": "have a row that no record says: others have changed it",
+}
+
+
+def compare(report: Report, context: RunContext, against: str) -> Report:
+    """The report of a table's audit, with what the comparison of each key says.
+
+    Args:
+        against: `SOURCE`; or the path or name of a bronze table, or of a changelog, that has the same records.
+
+    Raises:
+        UsageError: the pipeline's table is none of mode upsert; or there is no such other table.
+        TableMismatch: the other table is neither bronze nor a changelog.
+        SourceError, StorageError: the records cannot be read.
+    """
+    config = context.config
+    if not config.table.upserts:
+        raise UsageError(
+            f"--against is for tables of mode upsert, and table.mode of {config.name!r} is {config.table.mode}",
+            cure="leave it out: an audit knows of each record of other tables where it is",
+        )
+    return _Comparison(context, against).told(report)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """See `compare`."""
+
+    context: RunContext
+    against: str
+
+    def told(self, report: Report) -> Report:
+        log, _ = self.context.tables.commit_logs(back=None)
+        main, consumed = self.context.tables.main, ConsumedRanges.of(log.since_adoption).whole
+        execution = MicroBatchExecution(self.context, main.existing().schema, log, evolves=False)
+        changelog = self._changelog()
+        if changelog is None:
+            batch, accepted, ranges = self._of_records(execution, consumed)
+        else:
+            batch = execution.plan(strict=False)
+            with storage_failures(self.against):
+                ranges = consumed.shared(coordinates.extent(changelog))
+            deletes = (F.col(OPERATION) == DELETE).alias(DELETES)
+            accepted = coordinates.within(changelog, ranges).select(*map(ddl.quoted, batch.columns), deletes)
+        assert batch.latest is not None
+        pairs = _pairs(latest_of(accepted, batch.latest), main.read(), batch, batch.latest, ranges)
+        metrics = Observation()
+        beyond = count_where(F.col("kind") == "beyond").alias("beyond")
+        pairs = pairs.observe(metrics, F.count(F.lit(1)).alias("keys"), beyond).where(F.col("kind") != "beyond")
+        with execution.reader.failures():
+            differing = frames.keep(pairs)
+            try:
+                altered = (*report.altered, *_sentences(differing))
+            finally:
+                frames.release(differing)
+        keys, unknown = metrics.get["keys"], metrics.get["beyond"]
+        return replace(report, against=self.against, keys_compared=keys - unknown, keys_beyond=unknown, altered=altered)
+
+    def _changelog(self) -> DataFrame | None:
+        """The rows of the other table; None where it is no changelog."""
+        if self.against == SOURCE:
+            return None
+        rows = Table(self.context.spark, self.against).existing()
+        return rows if OPERATION in rows.columns else None
+
+    def _of_records(
+        self, execution: MicroBatchExecution, consumed: OffsetRanges
+    ) -> tuple[BatchPlan, DataFrame, OffsetRanges]:
+        """How they are decided, those that are accepted, with _raw_deletes, and which offsets there are."""
+        context, source = self.context, self._source()
+        topics = source.topics()
+        spans = (OffsetRange(*tp, start, topics.last[tp]) for tp, start in topics.first.items())
+        ranges = consumed.shared(OffsetRanges(tuple(spans)))
+        refused = coordinates.of(quarantine.unmoved(context.tables.refused()), ranges)
+        records = source.frame(context.spark, ranges).join(refused, list(COORDINATES), "left_anti")
+        execution.discover_schemas(records, 0)
+        batch = execution.plan(strict=False)
+        return batch, batch.accepted(observed(batch.decide(records), Observation())), ranges
+
+    def _source(self) -> RecordSource:
+        context = self.context
+        if self.against == SOURCE:
+            return context.source
+        return BronzeSource(self.against, context.config.source.topics, context.config.storage, lambda: context.spark)
+
+
+def _pairs(latest: DataFrame, table: DataFrame, batch: BatchPlan, by: LatestRows, ranges: OffsetRanges) -> DataFrame:
+    """Each key that has a record or a row: kind STRING, "" where both agree; name STRING.
+
+    Args:
+        latest: of each key the latest record.
+        ranges: which offsets the records have.
+    """
+    records = latest.withColumn("present", F.lit(True)).alias("s")
+    rows = table.withColumns({"present": F.lit(True), "within": coordinates.inside(ranges)}).alias("t")
+    of_row, of_record = (ordered(f"{side}.{name}" for name in by.ordered) for side in "ts")
+    has_record, has_row = (F.col(f"{side}.present").isNotNull() for side in "st")
+    deletes = F.coalesce(F.col(f"s.{DELETES}"), F.lit(False))
+    kind = (
+        F.when(~has_row & deletes, "")
+        .when(~has_row, "missing")
+        .when(~has_record | F.expr(f"{of_row} > {of_record}"), F.when(F.col("t.within"), "changed").otherwise("beyond"))
+        .when(deletes | F.expr(f"{of_row} < {of_record}"), "older")
+        .when(~_agree(table, batch), "changed")
+        .otherwise("")
+    )
+    keys = (F.concat(F.lit(f"{k.path} = "), F.expr(f"string(coalesce(s.{k.sql}, t.{k.sql}))")) for k in by.keys)
+    same = reduce(and_, (F.expr(f"s.{key.sql} = t.{key.sql}") for key in by.keys))
+    return records.join(rows, same, "full_outer").select(kind.alias("kind"), F.concat_ws(", ", *keys).alias("name"))
+
+
+def _agree(table: DataFrame, batch: BatchPlan) -> Column:
+    """BOOLEAN: whether record and row have the same values."""
+
+    def agree(name: str) -> Column:
+        record, row = (F.col(f"{side}.{ddl.quoted(name)}") for side in "st")
+        if maps.has_map(table.schema[name].dataType):
+            # Spark compares no maps.
+            return F.to_json(F.struct(record)).eqNullSafe(F.to_json(F.struct(row)))
+        return record.eqNullSafe(row)
+
+    return reduce(and_, map(agree, batch.columns))
+
+
+def _sentences(differing: DataFrame) -> Iterator[str]:
+    """What is wrong with how many keys, and the first of them."""
+    counts = {row["kind"]: row["count"] for row in differing.groupBy("kind").count().collect()}
+    for kind, text in _KINDS.items():
+        if kind in counts:
+            rows = differing.where(F.col("kind") == kind).orderBy("name").limit(NAMED).collect()
+            yield f"{counts[kind]:,} keys {text}: {'; '.join(row['name'] for row in rows)}"

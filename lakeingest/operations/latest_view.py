@@ -1,0 +1,34 @@
+"""The latest row of each key of a changelog, as a query that Spark, Trino, Athena, Databricks and DuckDB understand."""
+
+from __future__ import annotations
+
+from lakeingest.config import PipelineConfig
+from lakeingest.delta.latest import DELETE
+from lakeingest.record import COORDINATES, OPERATION
+from lakeingest.schema import ddl
+
+
+def query(config: PipelineConfig, table: str, quote: str) -> str:
+    """The query.
+
+    Keys and order alone are sorted: their coordinates then find the rows, with all their columns.
+
+    Args:
+        table: as the query names it.
+        quote: what stands around a name.
+    """
+
+    def quoted(path: str) -> str:
+        steps = ddl.steps(config.columns, path)
+        return ".".join(f"{quote}{step.replace(quote, 2 * quote)}{quote}" for step in steps)
+
+    keys = ", ".join(map(quoted, config.table.key_paths))
+    order = ", ".join(f"{quoted(path)} DESC" for path in (*config.table.order_by, *COORDINATES))
+    same = " AND ".join(f"c.{name} = l.{name}" for name in COORDINATES)
+    return (
+        f"SELECT c.* FROM {table} AS c JOIN (\n"
+        f"  SELECT {', '.join(COORDINATES)}, row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS place\n"
+        f"  FROM {table}\n"
+        f") AS l ON {same}\n"
+        f"WHERE l.place = 1 AND c.{OPERATION} <> '{DELETE}'"
+    )
