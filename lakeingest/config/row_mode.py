@@ -63,6 +63,12 @@ class RowMode(Part):
         "Default: none does.",
     )
 
+    deletes: Literal["remove", "mark"] = Field(
+        "remove",
+        description="Of mode upsert: what a record that deletes does. remove: the row is gone. mark: it stays, with "
+        "what the record says, and _op is delete; `lakeingest sql` gives the view without such rows.",
+    )
+
     @property
     def upserts(self) -> bool:
         """Whether the table has the latest row of each key alone."""
@@ -84,9 +90,15 @@ class RowMode(Part):
         return all(_of_record(path) for path in self.key_paths) and set(self.order_by) <= {TIMESTAMP}
 
     @property
-    def deletes(self) -> bool:
-        """Whether records may delete rows."""
-        return self.keyed and (self.tombstones == "delete" or self.on_delete_marker is not None)
+    def removes(self) -> bool:
+        """Whether records may take rows away."""
+        deletes = self.tombstones == "delete" or self.on_delete_marker is not None
+        return self.upserts and self.deletes == "remove" and deletes
+
+    @property
+    def marks(self) -> bool:
+        """Whether records that delete are rows, and a column _op says so."""
+        return self.mode == "changelog" or (self.upserts and self.deletes == "mark")
 
     @property
     def tombstones(self) -> Literal["delete", "ignore", "quarantine"]:
@@ -105,7 +117,7 @@ def mistakes(mode: RowMode, decode: Decode | None, declared: Sequence[ddl.Column
         declared: the value's columns, behind the transforms; none where they are not known.
     """
     if not mode.keyed:
-        for name in ("keys", "order_by", "on_tombstone", "on_delete_marker"):
+        for name in ("keys", "order_by", "on_tombstone", "on_delete_marker", "deletes"):
             if name in mode.model_fields_set:
                 yield Mistake(("table", name), "is of the modes upsert and changelog; write table.mode, or drop it")
         return
@@ -125,7 +137,7 @@ def mistakes(mode: RowMode, decode: Decode | None, declared: Sequence[ddl.Column
         yield Mistake(
             ("decode", "on_null"), "is of mode append; write table.on_tombstone (delete, ignore or quarantine) instead"
         )
-    yield from _of_changelog(mode, declared)
+    yield from _of_marks(mode, declared)
     if mode.on_tombstone == "delete" and mode.key_paths and not mode.tombstone_has_order:
         value = [path for path in mode.key_paths if not _of_record(path)]
         needs = f"keys {', '.join(value)}" if value else f"order_by {', '.join({*mode.order_by} - {TIMESTAMP})}"
@@ -136,15 +148,15 @@ def mistakes(mode: RowMode, decode: Decode | None, declared: Sequence[ddl.Column
         )
 
 
-def _of_changelog(mode: RowMode, declared: Sequence[ddl.Column]) -> Iterator[Mistake]:
-    if mode.upserts:
-        return
+def _of_marks(mode: RowMode, declared: Sequence[ddl.Column]) -> Iterator[Mistake]:
+    if mode.mode == "changelog" and "deletes" in mode.model_fields_set:
+        yield Mistake(("table", "deletes"), "is of mode upsert: a changelog has each record as a row; drop it")
     required = ", ".join(column.name for column in declared if not column.nullable)
-    if required and mode.tombstones == "delete":
+    if required and mode.marks and mode.tombstones == "delete":
         yield Mistake(
             ("table", "on_tombstone"),
-            f'"delete" needs columns that may be null in mode changelog, but NOT NULL is declared for {required}; drop '
-            "NOT NULL, or write quarantine or ignore",
+            f'"delete" makes a row without a value here, but NOT NULL is declared for {required}; drop NOT NULL, or '
+            "write quarantine or ignore",
         )
 
 

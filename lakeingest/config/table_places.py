@@ -28,7 +28,7 @@ def results(table: parts.Table, gate: parts.Gate | None) -> str:
 
 def deletes(table: parts.Table) -> str:
     """Path or name of the table of deleted keys; empty where no record takes a row away."""
-    return table.identifier.rstrip("/") + "_deletes" if table.upserts and table.deletes else ""
+    return table.identifier.rstrip("/") + "_deletes" if table.removes else ""
 
 
 def completeness(table: parts.Table, contract: Contract | None) -> str:
@@ -82,7 +82,7 @@ def overlaps(
         tables["source", "table"] = source.table
     if table:
         tables["table", "path" if table.path else "name"] = table.identifier
-        if table.deletes:
+        if table.removes:
             tables["table", "on_tombstone"] = deletes(table)
     if gate and table and gate.results is None:
         tables["gate", "results"] = results(table, gate)

@@ -89,6 +89,7 @@ class LatestRows:
         marker: the field by which a record says so; None where none does.
         values: the values of it, as text, that mean it.
         is_log: whether each record is a row all the same.
+        marks: whether those that delete are rows, and the column _op says so.
     """
 
     keys: tuple[ComparedField, ...]
@@ -97,6 +98,7 @@ class LatestRows:
     marker: ComparedField | None
     values: tuple[str, ...]
     is_log: bool = False
+    marks: bool = False
 
     @property
     def ordered(self) -> tuple[str, ...]:
@@ -177,7 +179,8 @@ def of(options: TableOptions, columns: T.StructType, unshown: Collection[str] = 
             problems=tuple(problems),
         )
     by_tombstone, is_log = options.tombstones == "delete", not options.upserts
-    return LatestRows(keys, order, by_tombstone, next(iter(marker), None), _texts(delete_marker), is_log)
+    values = _texts(delete_marker)
+    return LatestRows(keys, order, by_tombstone, next(iter(marker), None), values, is_log, options.marks)
 
 
 def _texts(marker: DeleteMarker | None) -> tuple[str, ...]:

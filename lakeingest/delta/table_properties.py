@@ -148,13 +148,14 @@ def partitions(properties: Mapping[str, str], pipeline: str) -> tuple[Mapping[st
 def row_options(config: PipelineConfig) -> dict[str, Any]:
     """What of table.mode decides about rows, as JSON has it."""
     table = config.table
-    return {"mode": table.mode, "keys": [*table.key_paths], "order_by": [*table.order_by]}
+    return {"mode": table.mode, "keys": [*table.key_paths], "order_by": [*table.order_by], "deletes": table.deletes}
 
 
 def rows_of(properties: Mapping[str, str], pipeline: str) -> dict[str, Any]:
     """The same, of the file that the table was made with."""
     value = properties.get(_name(_ROWS, pipeline))
-    return dict(_unpacked(value)) if value else {"mode": "append", "keys": [], "order_by": []}
+    unkeyed = {"mode": "append", "keys": [], "order_by": [], "deletes": "remove"}
+    return {**unkeyed, **(_unpacked(value) if value else {})}
 
 
 def makers(properties: Mapping[str, str]) -> dict[str, list[str]]:

@@ -162,7 +162,7 @@ class BatchPlan:
             decided = decided.withColumn(DELETES, self.latest.deletes & ~undecoded & ~keyless)
             undecoded = undecoded | keyless | deletes
             refused = refused & ~deletes
-            if not self.merges:
+            if self.latest.marks:
                 decided = decided.withColumn(OPERATION, F.when(deletes, DELETE).otherwise(UPSERT))
                 # It becomes a row, so that it needs a partition; what rules ask of values is not asked of it.
                 refused = refused | (deletes & _any(self.layout.refusals))
@@ -178,16 +178,22 @@ class BatchPlan:
         """The rows of the table: its columns, and the partition columns that Delta does not generate; also _raw_deletes
         where they are merged.
         """
+        from pyspark.sql import functions as F
+
         rows = decided.where(f"NOT {REFUSED} AND NOT {DROPPED}")
         computed = {c.name: c.value for c in self.layout.columns if c.value is not None}
-        columns = map(ddl.quoted, (*self.columns, DELETES) if self.merges else self.columns)
-        return rows.select(*columns, *(column.alias(name) for name, column in computed.items()))
+        if self.latest and self.merges:
+            # What is marked takes no row away.
+            computed[DELETES] = F.lit(False) if self.latest.marks else F.col(DELETES)
+        columns = (column.alias(name) for name, column in computed.items())
+        return rows.select(*map(ddl.quoted, self.columns), *columns)
 
     def rows(self, accepted: DataFrame) -> DataFrame:
         """Those of accepted records that do not delete a row."""
-        if self.merges:
-            return accepted.where(f"NOT {DELETES}").drop(DELETES)
-        return accepted.where(f"{OPERATION} <> '{DELETE}'") if self.latest else accepted
+        if self.latest is None:
+            return accepted
+        stays = f"{OPERATION} <> '{DELETE}'" if self.latest.marks else f"NOT {DELETES}"
+        return accepted.where(stays).drop(DELETES)
 
 
 def _any(refusals: Sequence[Refusal]) -> Column:

@@ -71,7 +71,7 @@ def key_type(config: PipelineConfig, table: Schema | None) -> DataType | None:
 def of_value(config: PipelineConfig, table: StructType) -> StructType:
     """The table's columns without those that lakeingest computes: coordinates and the like, and partitions."""
     computed = {name.lower() for part in config.partition for name in partition_format.computed(part)}
-    if _is_log(config):
+    if config.table.marks:
         computed.add(OPERATION)
     return StructType([f for f in table if not is_reserved(f.name) and f.name.lower() not in computed])
 
@@ -87,7 +87,7 @@ def with_partitions(config: PipelineConfig, value: StructType, table: StructType
 def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
     """The table's columns but for partition columns: coordinates, timestamp, key, headers, value, rescued.
 
-    _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _op STRING (of mode changelog), _key (as
+    _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _op STRING (where deletes are rows), _key (as
     decode.key and the steps say), _headers ARRAY<STRUCT<key: STRING, value: BINARY>>, _schema_id INT, or STRING of AWS
     Glue (where a registry holds the schema), the value's columns, _rescued STRING (not for text and bytes); none that
     the steps drop. The coordinates come first: Delta keeps statistics of the first 32 columns.
@@ -104,10 +104,10 @@ def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
             T.StructField(TIMESTAMP, T.TimestampType()),
         ]
     )
-    if _is_log(config):
+    if config.table.marks:
         if any(field.name.lower() == OPERATION for field in shape.table):
             raise PipelineFileError(
-                f"the schema of the records has a column {OPERATION}, and so has a table of mode changelog",
+                f"the schema of the records has a column {OPERATION}, and so has the table",
                 cure=f"give the records' one another name: schema: {{names: {{{OPERATION}: operation}}}}",
             )
         columns.add(OPERATION, T.StringType())
@@ -122,10 +122,6 @@ def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
     if config.decode.value.format not in ("string", "bytes") and RESCUED not in dropped:
         columns.add(RESCUED, T.StringType())
     return columns
-
-
-def _is_log(config: PipelineConfig) -> bool:
-    return config.table.mode == "changelog"
 
 
 def loosened(columns: StructType, paths: Collection[str]) -> StructType:

@@ -20,6 +20,7 @@ from lakeingest.delta.latest import DELETE, LatestRows
 from lakeingest.delta.table import Table
 from lakeingest.delta.upsert import latest_of, ordered
 from lakeingest.errors import UsageError
+from lakeingest.ingest import endpoints
 from lakeingest.ingest.batch_plan import BatchPlan, observed
 from lakeingest.ingest.bronze import BronzeSource
 from lakeingest.ingest.context import RunContext
@@ -79,11 +80,7 @@ class _Comparison:
         if changelog is None:
             batch, accepted, ranges = self._of_records(execution, consumed)
         else:
-            batch = execution.plan(strict=False)
-            with storage_failures(self.against):
-                ranges = consumed.shared(coordinates.extent(changelog))
-            deletes = (F.col(OPERATION) == DELETE).alias(DELETES)
-            accepted = coordinates.within(changelog, ranges).select(*map(ddl.quoted, batch.columns), deletes)
+            batch, accepted, ranges = self._of_changelog(changelog, execution, consumed)
         assert batch.latest is not None
         pairs = _pairs(latest_of(accepted, batch.latest), main.read(), batch, batch.latest, ranges)
         metrics = Observation()
@@ -105,6 +102,18 @@ class _Comparison:
         rows = Table(self.context.spark, self.against).existing()
         return rows if OPERATION in rows.columns else None
 
+    def _of_changelog(
+        self, changelog: DataFrame, execution: MicroBatchExecution, consumed: OffsetRanges
+    ) -> tuple[BatchPlan, DataFrame, OffsetRanges]:
+        """See `_of_records`: the rows of a changelog are decided."""
+        batch = execution.plan(strict=False)
+        assert batch.latest is not None
+        with storage_failures(self.against):
+            ranges = consumed.shared(coordinates.extent(changelog))
+        deletes = F.lit(False) if batch.latest.marks else F.col(OPERATION) == DELETE
+        rows = coordinates.within(changelog, ranges)
+        return batch, rows.select(*map(ddl.quoted, batch.columns), deletes.alias(DELETES)), ranges
+
     def _of_records(
         self, execution: MicroBatchExecution, consumed: OffsetRanges
     ) -> tuple[BatchPlan, DataFrame, OffsetRanges]:
@@ -123,7 +132,9 @@ class _Comparison:
         context = self.context
         if self.against == SOURCE:
             return context.source
-        return BronzeSource(self.against, context.config.source.topics, context.config.storage, lambda: context.spark)
+        return BronzeSource(
+            self.against, context.config.source.topics, endpoints.storage(context.config), lambda: context.spark
+        )
 
 
 def _pairs(latest: DataFrame, table: DataFrame, batch: BatchPlan, by: LatestRows, ranges: OffsetRanges) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The latest row of each key of a changelog, as a query that Spark, Trino, Athena, Databricks and DuckDB understand."""
+"""The latest row of each key where deletes are rows: a query for Spark, Trino, Athena, Databricks and DuckDB."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ def query(config: PipelineConfig, table: str, quote: str) -> str:
         steps = ddl.steps(config.columns, path)
         return ".".join(f"{quote}{step.replace(quote, 2 * quote)}{quote}" for step in steps)
 
+    stays = f"c.{OPERATION} <> '{DELETE}'"
+    if config.table.upserts:
+        return f"SELECT c.* FROM {table} AS c WHERE {stays}"
     keys = ", ".join(map(quoted, config.table.key_paths))
     order = ", ".join(f"{quoted(path)} DESC" for path in (*config.table.order_by, *COORDINATES))
     same = " AND ".join(f"c.{name} = l.{name}" for name in COORDINATES)
@@ -30,5 +33,5 @@ def query(config: PipelineConfig, table: str, quote: str) -> str:
         f"  SELECT {', '.join(COORDINATES)}, row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS place\n"
         f"  FROM {table}\n"
         f") AS l ON {same}\n"
-        f"WHERE l.place = 1 AND c.{OPERATION} <> '{DELETE}'"
+        f"WHERE l.place = 1 AND {stays}"
     )

@@ -37,8 +37,8 @@ class _TableAddress:
     options: str
 
     def select(self, table: str, quote: str = '"') -> str:
-        """SQL that shows the table; of a changelog, by a view of the latest rows."""
-        if self.config.table.mode != "changelog":
+        """SQL that shows the table; where deletes are rows, by a view of the latest ones."""
+        if not self.config.table.marks:
             return f"SELECT * FROM {table};"
         view = f"{quote}{self.view.lower()}_latest{quote}"
         query = latest_view.query(self.config, table, quote)

@@ -19,7 +19,7 @@ from lakeingest.delta.maintenance import optimize
 from lakeingest.errors import UsageError
 from lakeingest.gate import predicates, suggestion
 from lakeingest.ingest import preflight
-from lakeingest.ingest.batch_plan import set_aside
+from lakeingest.ingest.batch_plan import BatchPlan, set_aside
 from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.decided import decide
@@ -27,7 +27,8 @@ from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations import corrections, epoch_units, forecast
+from lakeingest.operations import corrections, epoch_units, forecast, merge_forecast
+from lakeingest.operations.merge_forecast import MergeForecast
 from lakeingest.operations.results.plan import Plan
 from lakeingest.record import REFUSED, OffsetRanges
 from lakeingest.spark import frames, types
@@ -129,6 +130,7 @@ class _Sample:
             broken = {group["reason"]: group["count"] for group in refusals if group["stage"] == predicates.STAGE}
             mended = corrections.of_refused(config, batch, refused, self.columns) if counts["refused"] else ()
             day = forecast.of_sample(config, batch, kafka, decided.rows)
+            merges = self._merges(batch, decided.accepted)
             return Plan(
                 config.name,
                 self.ranges,
@@ -143,10 +145,20 @@ class _Sample:
                 dict(batch.constraints.checks) if batch.constraints else {},
                 day,
                 self._rewrites(decided.rows.schema),
+                merges,
                 self.committed,
-                (*epoch_units.warnings(config, kafka), *forecast.warnings(config, day)),
+                (
+                    *epoch_units.warnings(config, kafka),
+                    *forecast.warnings(config, day),
+                    *(merges.warnings(config) if merges else ()),
+                ),
                 suggestion.of_rows(config.name, decided.rows) if suggest else None,
             )
+
+    def _merges(self, batch: BatchPlan, accepted: DataFrame) -> MergeForecast | None:
+        if batch.latest is None or batch.latest.is_log or self.columns is None:
+            return None
+        return merge_forecast.of_sample(self.execution.config, batch.latest, accepted)
 
     def _rewrites(self, target: StructType) -> dict[str, int] | None:
         config, columns = self.execution.config, self.columns

@@ -81,14 +81,14 @@ def ask(config: PipelineConfig, storage: Storage, query: str, limit: int, *, as_
             relation = connection.sql(query)
             return _answer(relation, limit, as_json=as_json)
         except duckdb.Error as wrong:
-            names = [*tables, *([LATEST] if config.table.mode == "changelog" else [])]
+            names = [*tables, *([LATEST] if config.table.marks else [])]
             raise _mistake(str(wrong), [quoted(name) for name in names]) from None
 
 
 def _latest(config: PipelineConfig, tables: Mapping[str, Any]) -> str:
-    """A statement that makes the view of the latest rows, if the table is a changelog, and can be read."""
+    """A statement that makes the view of the latest rows, if the table has others too, and can be read."""
     name = next(iter(views(config)))
-    if config.table.mode != "changelog" or name not in tables:
+    if not config.table.marks or name not in tables:
         return ""
     query = latest_view.query(config, quoted(name), '"')
     return f"CREATE VIEW {LATEST} AS {query}"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from support.faults import BUCKET, OF_A_DIRTY_BATCH
+from support.faults import BUCKET, OF_A_DIRTY_BATCH, QUICK
 from support.pipelines import CHANGES, UPSERT, World
 from support.records import Record
 
 from lakeingest.errors import Fenced, StorageUnreachable
 from lakeingest.local import Addresses
+from lakeingest.testing.process import Process
 from lakeingest.testing.s3 import S3Proxy, call_before
-from lakeingest.testing.steps import OF_UPSERT, Step, cut_off_at, reached
+from lakeingest.testing.steps import OF_UPSERT, Step, cut_off_at, end_at, reached
 
 STEPS = (*OF_A_DIRTY_BATCH, *OF_UPSERT)
 SOME = (Step.COMMITTED, Step.REMEMBERED)
@@ -61,6 +63,27 @@ def test_cut_off(world: World, s3: S3Proxy, step: Step, batch: int) -> None:
     s3.clear()
     world.run(trigger={"max_records": 4})
     check(world)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name.lower())
+def test_killed(world: World, s3: S3Proxy, tmp_path: Path, step: Step) -> None:
+    """SIGKILL to a process at a step of its second batch, with deletion vectors; another one completes the tables."""
+    world.changes["readers"] = ["spark"]
+    world.produce(change(1, 1), change(None, 1), change(2, 1), change(2, 3, "D"))
+    world.produce(change(1, 5), change(3, 9, "D"), change(None, 2), change(4, 1), change(1, 4))
+    limits, at = {"max_records": 4}, tmp_path / "p.yaml"
+    at.write_text(json.dumps(world.values(trigger=limits, storage={"endpoint": s3.endpoint})))
+    environment = {"LAKEINGEST_STATE": str(tmp_path / "state"), "LAKEINGEST_DRIVER_MEMORY": "1g", **QUICK}
+    path = world.path()
+    with Process(at, "--until-caught-up", command=("run",), env=environment) as process:
+        batch = 1 if step is Step.MAKING else 2
+        at_step = end_at(s3, step, path, f"{path}_quarantine", process.kill, batch=batch)
+        assert at_step.wait(240), process.out + process.err
+        assert process.wait(60) == -signal.SIGKILL
+    world.run(trigger=limits)
+    check(world)
+    assert world.ingestion().audit("source").conserved
 
 
 @pytest.mark.slow

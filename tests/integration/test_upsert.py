@@ -351,3 +351,47 @@ def test_compared_with_the_records(world: World, lakeingest: Command, tmp_path: 
         world.ingestion().audit(world.path("_quarantine"))
     with pytest.raises(UsageError, match="for tables of mode upsert"):
         Pipeline(file.from_mapping(log)).audit("source")
+
+
+@pytest.mark.slow
+def test_a_plan_tells_what_would_be_rewritten(world: World) -> None:
+    """The files that may have the sample's keys; where these are most of them, it says what helps."""
+    for begin in range(0, 60, 10):
+        world.produce(*(encoded((key, 1, "a", "I")) for key in range(begin, begin + 10)))
+    world.run(trigger={"max_records": 10})
+    world.produce(encoded((25, 2, "b", "U")), encoded((58, 2, "b", "U")))
+    plan = world.ingestion().plan()
+    assert plan.merge is not None
+    assert (plan.merge.files, plan.merge.touched < 6, plan.merge.marks) == (12, True, False)
+    assert not [warning for warning in plan.warnings if "spread keys" in warning]
+    world.produce(*(encoded((key, 2, "b", "U")) for key in range(60)))
+    spread = world.ingestion().plan()
+    assert spread.merge is not None
+    assert (spread.merge.touched, spread.merge.bytes > plan.merge.bytes) == (12, True)
+    assert [warning for warning in spread.warnings if warning.startswith("spread keys: those of the sample (id)")]
+    assert "merge: a batch like this rewrites at most 12 files of 12" in "\n".join(map(str, spread.text))
+    world.run()
+    newest = world.commit_log().commits[0]
+    assert newest.changes is not None
+    assert newest.changes.removed == 12
+
+
+def test_deletes_are_marked(world: World, lakeingest: Command, tmp_path: Path) -> None:
+    """The row of a deleted key stays, with its order; there is no memory beside the table, and a view without them."""
+    world.changes["table"] = {**UPSERT, "deletes": "mark"}
+    changes: list[Change] = [(1, 10, "a", "I"), (1, 30, "gone", "D"), (2, 10, "a", "I"), (3, 9, "gone", "D")]
+    late: list[Change] = [(1, 20, "late", "U"), (2, 20, "gone", "D"), (3, 10, "again", "U"), (2, 15, "late", "U")]
+    for each in (changes, late):
+        world.produce(*map(encoded, each))
+        world.run()
+    rows = [(row["id"], row["at"], row["status"], row["_op"]) for row in world.rows()]
+    assert sorted(rows) == [(1, 30, "gone", "delete"), (2, 20, "gone", "delete"), (3, 10, "again", "upsert")]
+    assert world.ingestion().config.deletes == ""
+    report = world.ingestion().audit("source")
+    assert (report.conserved, report.table, report.superseded, report.keys_compared) == (True, 3, 5, 3), report
+    (at := tmp_path / "p.yaml").write_text(json.dumps(world.values()))
+    assert lakeingest("sql", at, "SELECT id, status FROM latest", "--output", "json").data["rows"] == [
+        {"id": 3, "status": "again"}
+    ]
+    with pytest.raises(TableMismatch, match=r"table\.deletes mark"):
+        world.run(table={**UPSERT, "deletes": "remove"})

@@ -17,6 +17,7 @@ from lakeingest.operations.results.words import as_json, became, cut, drops
 if TYPE_CHECKING:
     from lakeingest.gate.evaluate import Result
     from lakeingest.operations.forecast import Forecast
+    from lakeingest.operations.merge_forecast import MergeForecast
     from lakeingest.record import OffsetRanges
     from lakeingest.schema.ledger import Entry
 
@@ -44,6 +45,7 @@ class Plan(Showable):
         constraints: what the table itself demands of its rows: name → condition.
         rewrites: what a run would write anew because a type grows (schema.widening: rewrite): files and bytes; None
             if nothing.
+        merge: of mode upsert, the files that a batch like the sample would touch; None where that is not known.
         committed: whether the pipeline is caught up, so that the sample are its newest records, committed before.
         warnings: about times in another unit, files and partitions, with numbers.
     """
@@ -61,6 +63,7 @@ class Plan(Showable):
     constraints: dict[str, str]
     forecast: Forecast
     rewrites: dict[str, int] | None = None
+    merge: MergeForecast | None = None
     committed: bool = False
     warnings: tuple[str, ...] = ()
     suggested: dict[str, Any] | None = None
@@ -108,6 +111,7 @@ class Plan(Showable):
         results = [each.to_json() for each in self.results]
         plain = {name: value for name, value in vars(self).items() if name != "ranges"}
         data = {**plain, "spans": self.ranges.to_json(), "results": results, "forecast": vars(self.forecast)}
+        data["merge"] = vars(self.merge) if self.merge else None
         return {**data, "schemas": self._schemas, "problems": self.problems}
 
     @property
@@ -118,6 +122,8 @@ class Plan(Showable):
             yield gate.table("expectations", [each.to_json() for each in self.results])
         yield from self._shape()
         yield self.forecast.sentence
+        if self.merge is not None:
+            yield self.merge.sentence
         for warning in self.warnings:
             yield f"warning: {warning}"
         if self.suggested is not None:
