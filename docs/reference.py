@@ -95,6 +95,7 @@ STORED = {
         "open": 1,
         "table": {"rows": 1898, "mixed": "2b1f0c53a97d4e68", "placed": "0000000000002e"},
         "deletes": 3,
+        "ties": 1,
         "remembered": 41,
         "refused": {"flights": {"0": "eNrrVgcAAT8Asw=="}},
     },

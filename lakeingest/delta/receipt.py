@@ -99,6 +99,7 @@ class Account:
             commit: the next receipt has it.
         deletes: of mode upsert: how many deletes the batch remembers: of each key the newest one, if it is the latest
             record of the key.
+        ties: of mode upsert: how many keys, at least, have two latest records with the same order, of two partitions.
         remembered: of mode upsert, on the table: the version of the table of deleted keys that the batch has seen; None
             where there was none.
         refused: of mode upsert, on the table: which records were refused. There rows do not stay, so that none of them
@@ -113,6 +114,7 @@ class Account:
     open: int = 0
     table: Sums | None = None
     deletes: int = 0
+    ties: int = 0
     remembered: int | None = None
     refused: OffsetLists = NO_OFFSETS
 
@@ -126,6 +128,7 @@ class Account:
             open=self.open or None,
             table=self.table and self.table.to_json(),
             deletes=self.deletes or None,
+            ties=self.ties or None,
             remembered=self.remembered,
             refused=self.refused.to_json(),
         )

@@ -50,6 +50,7 @@ _PROPERTIES = {**kinds.properties("deletes"), statistics.LISTED: ",".join(COORDI
 """Of the table of deleted keys: its log has no key."""
 _OWN = ("pipeline", *COORDINATES, "deleted_at")
 """The columns by which a row of the table of deleted keys is known."""
+TIED = "_tied"
 _NEWER = "_raw_newer"
 _NUMBER = "_raw_number"
 
@@ -109,10 +110,16 @@ def ordered(names: Iterable[str]) -> str:
 
 
 def latest_of(rows: DataFrame, latest: LatestRows) -> DataFrame:
-    """Of records with the same key the latest one."""
-    keys = [F.col(key.sql) for key in latest.keys]
+    """Of records with the same key the latest one, with _tied BOOLEAN, never null: whether the one before it has the
+    same order, and is of another partition, so that nothing but the partitions' numbers tells which is the later one.
+    """
     order = [F.col(name).desc() for name in latest.ordered]
-    numbered = rows.withColumn(_NUMBER, F.row_number().over(Window.partitionBy(*keys).orderBy(*order)))
+    window = Window.partitionBy(*(F.col(key.sql) for key in latest.keys)).orderBy(*order)
+    place = F.struct(*COORDINATES[:2])
+    tied = F.lead(place).over(window) != place
+    for field in latest.order:
+        tied &= F.lead(F.col(field.sql)).over(window) == F.col(field.sql)
+    numbered = rows.withColumns({_NUMBER: F.row_number().over(window), TIED: F.coalesce(tied, F.lit(False))})
     return numbered.where(f"{_NUMBER} = 1").drop(_NUMBER)
 
 

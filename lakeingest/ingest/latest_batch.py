@@ -22,7 +22,7 @@ from lakeingest import transform
 from lakeingest.delta.latest import LatestRows
 from lakeingest.delta.offset_lists import NO_OFFSETS, OffsetLists
 from lakeingest.delta.receipt import Account, Counts, Receipt
-from lakeingest.delta.upsert import Upsert, latest_of
+from lakeingest.delta.upsert import TIED, Upsert, latest_of
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.decided import Decided, certain
 from lakeingest.record import COORDINATES, DELETES, count_where
@@ -49,8 +49,8 @@ def write(
     rows = frames.keep(latest_of(decided.accepted, batch.latest))
     try:
         with execution.reader.failures():
-            deletes, bounds = _computed(rows, batch.latest)
-            account = _account(execution, decided, kafka, receipt, deletes)
+            deletes, ties, bounds = _computed(rows, batch.latest)
+            account = replace(_account(execution, decided, kafka, receipt), deletes=deletes, ties=ties)
         commit = _merge(execution, rows, replace(receipt, account=account), batch, bounds)
     finally:
         frames.release(rows)
@@ -66,9 +66,9 @@ def merge_replayed(execution: MicroBatchExecution, accepted: DataFrame, receipt:
     assert batch.latest is not None
     rows = frames.keep(latest_of(accepted, batch.latest))
     try:
-        deletes, bounds = _computed(rows, batch.latest)
+        deletes, ties, bounds = _computed(rows, batch.latest)
         moved = OffsetLists.of(map(tuple, accepted.select(*COORDINATES).collect()))
-        account = Account(Counts(len(moved), len(moved)), deletes=deletes)
+        account = Account(Counts(len(moved), len(moved)), deletes=deletes, ties=ties)
         receipt = replace(receipt, account=account, job=replace(receipt.job, moved=moved))
         return _merge(execution, rows, receipt, batch, bounds)
     finally:
@@ -85,6 +85,7 @@ def _merge(
         receipt: with the account.
         bounds: see `Upsert`.
     """
+    rows = rows.drop(TIED)
     deleted_keys, latest, account = execution.context.tables.deleted_keys, batch.latest, receipt.account
     assert latest is not None
     assert account is not None
@@ -116,15 +117,16 @@ def take_out_deleted(execution: MicroBatchExecution, receipt: Receipt, plan: Cal
         tables.deleted_keys.take_out(tables.main, execution.context.merge_session, latest, ranges)
 
 
-def _computed(rows: DataFrame, latest: LatestRows) -> tuple[int, tuple[str, ...]]:
-    """How many of the rows delete, and between which bounds their keys lie. It computes all of them."""
-    deletes, *extents = rows.agg(count_where(F.col(DELETES)), *latest.extents).collect()[0]
-    return deletes, tuple(latest.bounds(extents))
+def _computed(rows: DataFrame, latest: LatestRows) -> tuple[int, int, tuple[str, ...]]:
+    """How many of the rows delete, and how many are tied; and between which bounds their keys lie. It computes all of
+    them.
+    """
+    counts = (count_where(F.col(name)) for name in (DELETES, TIED))
+    deletes, ties, *extents = rows.agg(*counts, *latest.extents).collect()[0]
+    return deletes, ties, tuple(latest.bounds(extents))
 
 
-def _account(
-    execution: MicroBatchExecution, decided: Decided, kafka: DataFrame, receipt: Receipt, deletes: int
-) -> Account:
+def _account(execution: MicroBatchExecution, decided: Decided, kafka: DataFrame, receipt: Receipt) -> Account:
     """What becomes of the records, once the accepted ones are computed."""
     metrics = decided.observation.get
     consumed, refused, dropped = (metrics[name] for name in ("consumed", "refused", "dropped"))
@@ -137,4 +139,4 @@ def _account(
         Counts(consumed, consumed - refused - dropped, refused, dropped),
         transform.left_out(decided.batch.shape.stages, metrics),
     )
-    return Account(counts, left_out, deletes=deletes, refused=places)
+    return Account(counts, left_out, refused=places)

@@ -68,18 +68,18 @@ def check_user(config: PipelineConfig, deed: Literal["replay", "accept"]) -> Non
     )
 
 
-def check_appends(config: PipelineConfig, deed: Literal["adopt", "export"]) -> None:
-    """Notice that the rows of the table change, which a deed has no way to follow.
+def check_appends(config: PipelineConfig) -> None:
+    """Notice that the rows of a table that is to be adopted are the latest of their keys: of which records they are,
+    nothing tells.
 
     Raises:
         UsageError: table.mode is upsert.
     """
-    cures = {
-        "adopt": "let the pipeline make a table of its own from the beginning of its topics, or rebuild it from bronze",
-        "export": "export a table of mode append that has the same topics; or read this one's change data feed",
-    }
     if config.table.upserts:
-        raise UsageError(f"{deed} is for tables of mode append, and table.mode is upsert", cure=cures[deed])
+        raise UsageError(
+            "adopt is for tables of the other modes, and table.mode is upsert",
+            cure="let the pipeline make a table of its own from the beginning of its topics, or rebuild it from bronze",
+        )
 
 
 def check(config: PipelineConfig, log: CommitLog, refused: CommitLog, topics: Topics, accept: Accept) -> None:
@@ -188,7 +188,7 @@ def check_adoptable(config: PipelineConfig, log: CommitLog, refused: CommitLog, 
     Raises:
         TableMismatch: with what to do about it.
     """
-    check_appends(config, "adopt")
+    check_appends(config)
     _check_readers(config, log.properties)
     if log.newest is None:
         _check_name(config, log)

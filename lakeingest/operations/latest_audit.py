@@ -33,6 +33,7 @@ def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int, co
     config, main = reader.config, reader.main
     replayed = sum(commit.receipt.account.counts.accepted for commit in log.replays if commit.receipt.account)
     quarantine = report.consumed - report.dropped - accepted - replayed
+    commits = (*log.commits, *log.backfills, *log.replays)
     expected = _expected_rows(log)
     changed = [] if expected is None or expected == report.table else [_changed(expected, report.table, log)]
     keys = {path: ddl.steps(config.columns, path) for path in config.table.key_paths}
@@ -44,6 +45,7 @@ def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int, co
         report,
         missing=max(0, quarantine - report.quarantine),
         superseded=accepted + replayed - report.table,
+        ties=sum(each.receipt.account.ties for each in commits if each.receipt.account),
         duplicated=report.duplicated + len(twice),
         named={**places, **({"duplicated": doubled} if twice else {})},
         altered=(*report.altered, *changed),

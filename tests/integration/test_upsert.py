@@ -241,8 +241,6 @@ def test_another_mode_key_or_order_is_refused(world: World) -> None:
     for table, told in zip(others, ["table.mode upsert", "table.keys id,", "table.order_by at,"], strict=True):
         with pytest.raises(TableMismatch, match=told):
             world.run(table=table)
-    with pytest.raises(UsageError, match="export is for tables of mode append"):
-        world.ingestion().export("s3a://lake/handed_on")
     check(world, changes)
 
 
@@ -395,3 +393,39 @@ def test_deletes_are_marked(world: World, lakeingest: Command, tmp_path: Path) -
     ]
     with pytest.raises(TableMismatch, match=r"table\.deletes mark"):
         world.run(table={**UPSERT, "deletes": "remove"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("readers", [[], ["spark"]], ids=["rewritten", "marked"])
+def test_exported(world: World, readers: list[str]) -> None:
+    """What changed since the last export: rows that came, and keys that have none any more; a compaction is none."""
+    world.changes["readers"] = readers
+    place = f"{world.path()}_exports"
+
+    def exported() -> list[tuple[int, int, str]]:
+        result = world.ingestion().export(place, "jsonl", partition_by=[])
+        paths = [f"{place}/{each.path}" for each in result.objects]
+        return sorted((row["id"], row["at"], row["_op"]) for row in world.spark.read.json(paths).collect())
+
+    def take(*changes: Change) -> None:
+        world.produce(*map(encoded, changes))
+        world.run()
+
+    take(*((key, 10, "a", "I") for key in range(6)))
+    assert exported() == [(key, 10, "upsert") for key in range(6)]
+    take((1, 20, "b", "U"), (2, 20, "", "D"), (7, 10, "a", "I"), (8, 9, "", "D"), (3, 5, "late", "U"))
+    take((4, 20, "", "D"), (4, 30, "again", "U"), (5, 20, "b", "U"), (7, 20, "b", "U"))
+    world.sql("OPTIMIZE {table}")
+    assert exported() == [(1, 20, "upsert"), (2, 10, "delete"), (4, 30, "upsert"), (5, 20, "upsert"), (7, 20, "upsert")]
+    assert world.ingestion().export(place, "jsonl", partition_by=[]).rows == 0
+
+
+def test_ties_of_two_partitions_are_counted(world: World) -> None:
+    """The partition's number decides, as it does in any order; the audit says how often."""
+    values = [(1, 5, "a", 0), (1, 5, "b", 1), (2, 5, "c", 0), (2, 5, "d", 0), (3, 5, "e", 0), (3, 6, "f", 1)]
+    world.produce(*(Record(encoded((key, at, status, "U")), None, partition) for key, at, status, partition in values))
+    world.run()
+    assert sorted((row["id"], row["status"]) for row in world.rows()) == [(1, "b"), (2, "d"), (3, "f")]
+    report = world.ingestion().audit()
+    assert (report.conserved, report.ties) == (True, 1)
+    assert "1 tie: two latest records of a key" in "\n".join(report.text)

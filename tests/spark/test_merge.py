@@ -20,7 +20,7 @@ from lakeingest.config.parts import Table as TableOptions
 from lakeingest.delta import commit, latest
 from lakeingest.delta.latest import LatestRows
 from lakeingest.delta.table import Table
-from lakeingest.delta.upsert import DeletedKeys, Upsert, latest_of
+from lakeingest.delta.upsert import TIED, DeletedKeys, Upsert, latest_of
 from lakeingest.errors import PipelineFileError
 from lakeingest.record import DELETES
 
@@ -50,7 +50,7 @@ class Applied:
         """Records, each with whether it deletes."""
         self.number += 1
         frame = self.spark.createDataFrame(rows, f"{self.columns}, {DELETES} BOOLEAN")
-        newer = self.deleted_keys.without_superseded(latest_of(frame, self.latest), self.latest).persist()
+        newer = self.deleted_keys.without_superseded(latest_of(frame, self.latest).drop(TIED), self.latest).persist()
         commit.write(
             self.table, newer, receipt(self.number, 1), "zstd", mode=Upsert(self.latest, self.spark.newSession())
         )

@@ -16,34 +16,37 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
 from lakeingest.config import Storage
-from lakeingest.delta import additions
+from lakeingest.delta import additions, latest
 from lakeingest.delta.additions import Additions
 from lakeingest.delta.history import TableHistory
+from lakeingest.delta.latest import DELETE, UPSERT
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Run, somebody
 from lakeingest.errors import LakeingestError, StorageError, number_of
-from lakeingest.ingest import preflight
 from lakeingest.operations.export.objects import ObjectWriter
 from lakeingest.operations.export.place import ExportPlace
 from lakeingest.operations.export.request import ExportRequest
 from lakeingest.operations.results.export import Exported
+from lakeingest.record import OPERATION
 from lakeingest.spark import s3a
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 def export(tables: PipelineTables, storage: Storage, request: ExportRequest, *, dry_run: bool = False) -> Exported:
     """See `Pipeline.export`."""
-    preflight.check_appends(tables.config, "export")
     s3a.check_listens(storage, [request.place])
     s3a.let_in(tables.spark, storage, [request.place])
     tables.main.existing()
     # 1.
     history, place = TableHistory(tables.main), ExportPlace(tables, request)
     until = int(history.history(1)[0]["version"])
-    writer = ObjectWriter(tables, request, tables.main.existing(until).schema)
+    writer = ObjectWriter(tables, request, _columns(tables, until))
     last = place.newest(history)
     since = int(last["to_version"]) if last else None
     new = _additions(place, since, until)
@@ -60,7 +63,7 @@ def export(tables: PipelineTables, storage: Storage, request: ExportRequest, *, 
     )
     if since == until:
         return result
-    rows = additions.rows(tables.main, since, until, new.offsets)
+    rows = _rows(tables, since, until, new)
     request.tell("counting rows")
     with writer.compared(since):
         result = replace(result, rows=writer.count(rows))
@@ -104,6 +107,30 @@ def _additions(place: ExportPlace, since: int | None, until: int) -> Additions:
     if since is None:
         return Additions(int(place.detail["numFiles"]), int(place.detail["sizeInBytes"]), None)
     return Additions(0, 0, ()) if since == until else additions.added(place.table, since, until)
+
+
+def _columns(tables: PipelineTables, until: int) -> StructType:
+    """Those of an object: the table's; and _op, where rows may be gone from it."""
+    columns = tables.main.existing(until).schema
+    return columns.add(OPERATION, "string") if tables.config.table.removes else columns
+
+
+def _rows(tables: PipelineTables, since: int | None, until: int, new: Additions) -> DataFrame:
+    """The rows that came; where rows may be gone, also those whose key has none any more, as they were, and _op says
+    which is which.
+    """
+    rows, table = additions.rows(tables.main, since, until, new.offsets), tables.config.table
+    if not table.removes:
+        return rows
+    rows = rows.withColumn(OPERATION, F.lit(UPSERT))
+    if since is None:
+        return rows
+    before, after = tables.main.existing(since), tables.main.existing(until)
+    keys = latest.of(table, before.schema).keys
+    existing = after.select(*(F.col(key.sql).alias(f"_key_{at}") for at, key in enumerate(keys)))
+    same = [F.col(key.sql) == F.col(f"_key_{at}") for at, key in enumerate(keys)]
+    deleted = before.join(existing, same, "left_anti").withColumn(OPERATION, F.lit(DELETE))
+    return rows.unionByName(deleted, allowMissingColumns=True)
 
 
 def _row(place: ExportPlace, result: Exported, sequence: int, run: Run, folder: str) -> dict[str, Any]:

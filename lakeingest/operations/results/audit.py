@@ -44,6 +44,8 @@ class Report(Showable):
         altered: batches whose sums differ: other rows were committed than their offsets, or are there now.
         superseded: of mode upsert: accepted records that are no row any more, or never were: an older one than another
             of its key, or one that deletes a row, or whose row was deleted.
+        ties: of mode upsert: how often a batch brought two latest records of a key, of two partitions and with the same
+            order: the partition's number decided; at least.
         against: what each key of a table of mode upsert was compared with (`audit --against`); empty where it was not.
         keys_compared, keys_beyond: how many keys were; and how many not, as their records are there no more.
     """
@@ -72,6 +74,7 @@ class Report(Showable):
     summed: int = 0
     altered: tuple[str, ...] = ()
     superseded: int = 0
+    ties: int = 0
     against: str = ""
     keys_compared: int = 0
     keys_beyond: int = 0
@@ -134,6 +137,12 @@ class Report(Showable):
             yield f"  lost with consent, because Kafka had deleted them unread: {place}"
         if self.gaps:
             yield f"  {number_of(self.gaps, 'offset')} without a record (compaction, transaction markers)"
+        if self.ties:
+            yield (
+                f"  {number_of(self.ties, 'tie')}: two latest records of a key, of two partitions and with the same "
+                "order, so that the partition's number decided; add a field to table.order_by, or let the producer's "
+                "key be the table's"
+            )
         if self.against:
             beyond = f"; {self.keys_beyond:,} not, whose records are there no more" if self.keys_beyond else ""
             yield f"  {number_of(self.keys_compared, 'key')} compared with {self.against}{beyond}"
