@@ -68,20 +68,6 @@ def check_user(config: PipelineConfig, deed: Literal["replay", "accept"]) -> Non
     )
 
 
-def check_appends(config: PipelineConfig) -> None:
-    """Notice that the rows of a table that is to be adopted are the latest of their keys: of which records they are,
-    nothing tells.
-
-    Raises:
-        UsageError: table.mode is upsert.
-    """
-    if config.table.upserts:
-        raise UsageError(
-            "adopt is for tables of the other modes, and table.mode is upsert",
-            cure="let the pipeline make a table of its own from the beginning of its topics, or rebuild it from bronze",
-        )
-
-
 def check(config: PipelineConfig, log: CommitLog, refused: CommitLog, topics: Topics, accept: Accept) -> None:
     """Notice that the pipeline file was changed to another name, table, quarantine, topic or cluster.
 
@@ -188,7 +174,6 @@ def check_adoptable(config: PipelineConfig, log: CommitLog, refused: CommitLog, 
     Raises:
         TableMismatch: with what to do about it.
     """
-    check_appends(config)
     _check_readers(config, log.properties)
     if log.newest is None:
         _check_name(config, log)
@@ -307,7 +292,8 @@ def _check_rows(table: Table, config: PipelineConfig, properties: Mapping[str, s
         TableMismatch: so it is.
     """
     was, now = table_properties.rows_of(properties, config.known_as), table_properties.row_options(config)
-    for name in (name for name in now if now[name] != was[name]):
+    is_made = config.known_as in table_properties.makers(properties) or not config.table.keyed
+    for name in (name for name in now if is_made and now[name] != was[name]):
         before, after = (
             each if isinstance(each, str) else ", ".join(each) or "none" for each in (was[name], now[name])
         )

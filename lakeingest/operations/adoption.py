@@ -6,16 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from lakeingest.delta import table_properties
+from lakeingest.delta import latest, table_properties
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables, without_coordinates
 from lakeingest.errors import SourceChanged, UsageError
 from lakeingest.kafka.offsets import Topics
-from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, Frontier, OffsetRange, OffsetRanges
+from lakeingest.record import COORDINATES, OFFSET, OPERATION, PARTITION, TOPIC, Frontier, OffsetRange, OffsetRanges
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
@@ -140,6 +142,35 @@ def _column(name: str) -> Column:
 def last_records(contents: TableContents) -> OffsetRanges:
     """The last record of each topic-partition."""
     return OffsetRanges(tuple(OffsetRange(*tp, end - 1, end) for tp, (_, end, _, _) in sorted(contents.places.items())))
+
+
+def check_keys(tables: PipelineTables, contents: TableContents) -> None:
+    """Notice that rows of a table are not the latest ones of their keys, where the pipeline keeps them so.
+
+    Raises:
+        UsageError: a key has several rows, or a row no key or no order; or deletes would have to be marked in them.
+        PipelineFileError: the table has no such columns.
+    """
+    config, rows = tables.config, tables.main.read(contents.version)
+    if not config.table.keyed:
+        return
+    if config.table.marks:
+        raise UsageError(
+            f"{tables.main} has rows without {OPERATION}, by which the latest ones are known where deletes are rows",
+            cure="adopt it with table.mode upsert and table.deletes remove, or let the pipeline make another table",
+        )
+    by = latest.of(config.table, rows.schema)
+    keys = [F.col(key.sql).alias(f"_key_{at}") for at, key in enumerate(by.keys)]
+    absent = reduce(or_, (field.absent for field in (*by.keys, *by.order)))
+    with storage_failures(tables.main.identifier):
+        lacking = rows.where(absent).count()
+        several = rows.groupBy(*keys).count().where("count > 1").count()
+    if lacking or several:
+        raise UsageError(
+            f"{tables.main} has {several:,} keys with several rows, and {lacking:,} rows in which a field of "
+            "table.keys or table.order_by is null: these are not the latest rows of keys",
+            cure="take these rows out of the table, or correct table.keys and table.order_by; nothing was written",
+        )
 
 
 # Held against Kafka --------------------------------------------------------------------------------------------------

@@ -35,7 +35,8 @@ def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int, co
     quarantine = report.consumed - report.dropped - accepted - replayed
     commits = (*log.commits, *log.backfills, *log.replays)
     expected = _expected_rows(log)
-    changed = [] if expected is None or expected == report.table else [_changed(expected, report.table, log)]
+    rows = report.table + report.earlier
+    changed = [] if expected is None or expected == rows else [_changed(expected, rows, log)]
     keys = {path: ddl.steps(config.columns, path) for path in config.table.key_paths}
     changed += _deleted(reader, keys, consumed)
     twice = list(_twice(main, keys))
@@ -53,11 +54,14 @@ def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int, co
 
 
 def _expected_rows(log: CommitLog) -> int | None:
-    """How many rows the commits of the pipeline left; None where the log does not reach back to the first one."""
-    if not log.complete:
+    """How many rows the commits of the pipeline left, beside those that were there when it was adopted; None where the
+    log does not reach back so far.
+    """
+    if not (log.complete or log.adopted):
         return None
     commits = (*log.commits, *log.backfills, *log.replays)
-    return sum(each.changes.inserted - each.changes.deleted for each in commits if each.changes) - log.removed
+    rows = sum(each.changes.inserted - each.changes.deleted for each in commits if each.changes)
+    return rows + int(log.adopted.get("rows", 0)) - log.removed
 
 
 def _changed(expected: int, rows: int, log: CommitLog) -> str:

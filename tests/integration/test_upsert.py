@@ -429,3 +429,32 @@ def test_ties_of_two_partitions_are_counted(world: World) -> None:
     report = world.ingestion().audit()
     assert (report.conserved, report.ties) == (True, 1)
     assert "1 tie: two latest records of a key" in "\n".join(report.text)
+
+
+@pytest.mark.slow
+def test_adopted(world: World, lakeingest: Command, tmp_path: Path) -> None:
+    """A table that another job merged: the pipeline goes on in it, by its keys; one with double keys is refused."""
+    before = [(1, 10, "a", "U"), (2, 10, "b", "U"), (3, 10, "c", "U")]
+    late: list[Change] = [(1, 5, "late", "U"), (2, 20, "new", "U"), (3, 20, "", "D"), (4, 1, "new", "I")]
+    world.produce(*map(encoded, before + late))
+    rows = world.spark.createDataFrame([*before, (3, 11, "double", "U")], CHANGES)
+    rows.write.format("delta").save(world.path())
+    (at := tmp_path / "p.yaml").write_text(json.dumps(world.values()))
+    words = ("adopt", at, "--frontier", f"{world.name}:0=3")
+    answer = lakeingest(*words)
+    assert (answer.code, "has 1 keys with several rows, and 0 rows" in answer.err) == (2, True), answer
+    world.sql("DELETE FROM {table} WHERE status = 'double'")
+    answer = lakeingest(*words)
+    assert answer.code == 0, answer
+    world.run()
+    assert sorted((row["id"], row["at"], row["status"]) for row in world.rows()) == [
+        (1, 10, "a"),
+        (2, 20, "new"),
+        (4, 1, "new"),
+    ]
+    report = world.ingestion().audit()
+    assert (report.conserved, report.table, report.earlier, report.superseded) == (True, 2, 1, 2), report
+    compared = world.ingestion().audit("source")
+    assert (compared.conserved, compared.keys_compared, compared.keys_beyond) == (True, 3, 1), compared
+    world.sql("DELETE FROM {table} WHERE id = 1")
+    assert not world.ingestion().audit().conserved

@@ -51,7 +51,7 @@ def _commit(execution: MicroBatchExecution, receipt: Receipt) -> int:
     execution.ensure_table()
     batch = execution.plan(strict=False)
     no_rows = batch.accepted(batch.decide(execution.reader.frame(receipt.ranges)))
-    commit = execution.commit_rows(no_rows, receipt, batch)
+    commit = execution.commit_rows(batch.rows(no_rows), receipt, batch)
     execution.writer.keep(execution.evolution.ledger)
     execution.writer.keep_adoption(receipt)
     return commit.version
