@@ -69,6 +69,12 @@ class RowMode(Part):
         "what the record says, and _op is delete; `lakeingest sql` gives the view without such rows.",
     )
 
+    change_feed: bool = Field(
+        False,
+        description="Whether Delta keeps a change data feed of the table, which readers ask by table_changes. A MERGE "
+        "then writes each changed row once or twice more.",
+    )
+
     @property
     def upserts(self) -> bool:
         """Whether the table has the latest row of each key alone."""

@@ -52,7 +52,7 @@ def of_config(config: PipelineConfig, ledger: SchemaLedger) -> dict[str, str]:
     if config.table.keyed:
         properties[_name(_ROWS, config.known_as)] = _packed(row_options(config))
     properties |= kinds.properties("table") | contract(config)
-    properties |= readers.properties(config.readers, rows_change=config.table.upserts)
+    properties |= readers.properties(config.readers, rows_change=config.table.upserts) | _feed({}, config)
     return properties | ({_name(_SCHEMAS, config.known_as): _packed(ledger.to_json())} if ledger.entries else {})
 
 
@@ -82,15 +82,23 @@ def contract(config: PipelineConfig) -> dict[str, str]:
 
 
 def outdated(properties: Mapping[str, str], config: PipelineConfig) -> tuple[dict[str, str], list[str]]:
-    """What of the contract, and of the kind, has to be set on a table with these properties, and what unset."""
+    """What of the contract, of the kind and of the change feed has to be set on a table with these properties, and what
+    unset.
+    """
     # A table that an older version made says what it is for from the next run on.
     unmarked = partitions(properties, config.known_as) is not None and kinds.KIND not in properties
-    kind = kinds.properties("table") if unmarked else {}
+    kind = (kinds.properties("table") if unmarked else {}) | _feed(properties, config)
     target, mark = contract(config), _name(_CONTRACT, config.known_as)
     # Spark shows in place of a value with a word such as token none, so that only the packed one can be compared.
     if properties.get(mark) == target.get(mark):
         return kind, []
     return kind | target, [n for n in (mark, *map(_word, _PROMISES)) if n in properties and n not in target]
+
+
+def _feed(properties: Mapping[str, str], config: PipelineConfig) -> dict[str, str]:
+    """What lets Delta keep a change data feed, where the file asks for it. One that somebody has switched on stays."""
+    target = {"delta.enableChangeDataFeed": "true"} if config.table.change_feed else {}
+    return {name: value for name, value in target.items() if properties.get(name) != value}
 
 
 def unread(

@@ -7,10 +7,10 @@ a record which was consumed, and is not in quarantine too; and that no row is ol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from lakeingest.delta.commit_log import CommitLog
+from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.reader.contract import TableReader
 from lakeingest.operations import sql
 from lakeingest.operations.readers import PipelineReader
@@ -34,7 +34,7 @@ def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int, co
     replayed = sum(commit.receipt.account.counts.accepted for commit in log.replays if commit.receipt.account)
     quarantine = report.consumed - report.dropped - accepted - replayed
     commits = (*log.commits, *log.backfills, *log.replays)
-    expected = _expected_rows(log)
+    expected = _expected_rows(log, commits)
     rows = report.table + report.earlier
     changed = [] if expected is None or expected == rows else [_changed(expected, rows, log)]
     keys = {path: ddl.steps(config.columns, path) for path in config.table.key_paths}
@@ -53,13 +53,12 @@ def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int, co
     )
 
 
-def _expected_rows(log: CommitLog) -> int | None:
-    """How many rows the commits of the pipeline left, beside those that were there when it was adopted; None where the
-    log does not reach back so far.
+def _expected_rows(log: CommitLog, commits: Iterable[Commit]) -> int | None:
+    """How many rows these commits of the pipeline left, beside those that were there when it was adopted; None where
+    the log does not reach back so far.
     """
     if not (log.complete or log.adopted):
         return None
-    commits = (*log.commits, *log.backfills, *log.replays)
     rows = sum(each.changes.inserted - each.changes.deleted for each in commits if each.changes)
     return rows + int(log.adopted.get("rows", 0)) - log.removed
 

@@ -403,7 +403,7 @@ def test_exported(world: World, readers: list[str]) -> None:
     place = f"{world.path()}_exports"
 
     def exported() -> list[tuple[int, int, str]]:
-        result = world.ingestion().export(place, "jsonl", partition_by=[])
+        result = world.ingestion().export(place, partition_by=[])
         paths = [f"{place}/{each.path}" for each in result.objects]
         return sorted((row["id"], row["at"], row["_op"]) for row in world.spark.read.json(paths).collect())
 
@@ -417,13 +417,14 @@ def test_exported(world: World, readers: list[str]) -> None:
     take((4, 20, "", "D"), (4, 30, "again", "U"), (5, 20, "b", "U"), (7, 20, "b", "U"))
     world.sql("OPTIMIZE {table}")
     assert exported() == [(1, 20, "upsert"), (2, 10, "delete"), (4, 30, "upsert"), (5, 20, "upsert"), (7, 20, "upsert")]
-    assert world.ingestion().export(place, "jsonl", partition_by=[]).rows == 0
+    assert world.ingestion().export(place, partition_by=[]).rows == 0
 
 
 def test_ties_of_two_partitions_are_counted(world: World) -> None:
     """The partition's number decides, as it does in any order; the audit says how often."""
     values = [(1, 5, "a", 0), (1, 5, "b", 1), (2, 5, "c", 0), (2, 5, "d", 0), (3, 5, "e", 0), (3, 6, "f", 1)]
-    world.produce(*(Record(encoded((key, at, status, "U")), None, partition) for key, at, status, partition in values))
+    made = (Record(encoded((key, at, status, "U")), None, partition) for key, at, status, partition in values)
+    world.produce(*made, partitions=2)
     world.run()
     assert sorted((row["id"], row["status"]) for row in world.rows()) == [(1, "b"), (2, "d"), (3, "f")]
     report = world.ingestion().audit()
@@ -458,3 +459,22 @@ def test_adopted(world: World, lakeingest: Command, tmp_path: Path) -> None:
     assert (compared.conserved, compared.keys_compared, compared.keys_beyond) == (True, 3, 1), compared
     world.sql("DELETE FROM {table} WHERE id = 1")
     assert not world.ingestion().audit().conserved
+
+
+@pytest.mark.slow
+def test_a_change_feed_by_option(world: World) -> None:
+    """Of a table that is there: from the next run on."""
+    world.produce(encoded((1, 1, "a", "I")), encoded((2, 1, "a", "I")))
+    world.run()
+    world.changes["table"] = {**UPSERT, "change_feed": True}
+    world.produce(encoded((1, 2, "b", "U")), encoded((2, 2, "", "D")), encoded((3, 1, "a", "I")))
+    world.run()
+    since = world.commit_log().commits[0].version
+    options = {"readChangeFeed": "true", "startingVersion": str(since)}
+    rows = world.spark.read.format("delta").options(**options).load(world.path()).collect()
+    assert sorted((row["_change_type"], row["id"], row["at"]) for row in rows) == [
+        ("delete", 2, 1),
+        ("insert", 3, 1),
+        ("update_postimage", 1, 2),
+        ("update_preimage", 1, 1),
+    ]
