@@ -31,6 +31,6 @@ def test_its_commands_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     finally:
         runner.run(outputs.Block(PAGE, 0, "console", None, "", "$ lakeingest stack down --wipe"))
         sys.modules.pop("outputs")
-    assert sum(len(block.commands) for block, _ in blocks) == 9
+    assert sum(len(block.commands) for block, _ in blocks) == 8
     for block, printed in blocks:
         assert without_times(printed) == without_times(block.text), printed
