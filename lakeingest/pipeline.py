@@ -354,8 +354,7 @@ class Pipeline:
             return result
         periods = partial(answer, self, completeness.periods)
         worst = partial(answer, self, partial(freshness.worst_of, back=status.BACK), files_first=True)
-        contract_status = contract.promises(self.config, self.source, result.partitions, periods, worst)
-        return replace(result, contract=contract_status)
+        return replace(result, contract=contract.promises(self.config, self.source, result.partitions, periods, worst))
 
     def audit(self, against: str | None = None) -> Report:
         """Prove that each consumed record is in the table, in quarantine or a declared drop, once.
@@ -373,8 +372,7 @@ class Pipeline:
         Example:
             assert pipeline.audit().conserved
         """
-        report = answer(self, audit.audit)
-        return report if against is None else latest_comparison.compare(report, self.context, against)
+        return latest_comparison.compare(answer(self, audit.audit), lambda: self.context, against)
 
     def compare(self, prefix: str) -> Comparison:
         """What Connect's S3 sink wrote below a prefix, held against the tables; see `results.compare.Comparison`.

@@ -58,7 +58,8 @@ record is asked of the others.
 DELETES = "_raw_deletes"
 """Whether a record deletes the row of its key: BOOLEAN, never null; there where records have a key alone."""
 OPERATION = "_op"
-"""Column of a table of mode changelog: what a record does to the row of its key, "upsert" or "delete"."""
+"""Column of a table of mode changelog: what a record does to the row of its key: `UPSERT` or `DELETE`."""
+UPSERT, DELETE = "upsert", "delete"
 
 REFUSED, DROPPED = "_refused", "_dropped"
 """Whether a record is refused, or dropped as declared: BOOLEAN, never null."""

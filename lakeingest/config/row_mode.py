@@ -124,7 +124,8 @@ def mistakes(mode: RowMode, decode: Decode | None, declared: Sequence[ddl.Column
     """
     if not mode.keyed:
         for name in ("keys", "order_by", "on_tombstone", "on_delete_marker", "deletes"):
-            if name in mode.model_fields_set:
+            # A default that is written out is no contradiction.
+            if getattr(mode, name) != RowMode.model_fields[name].default:
                 yield Mistake(("table", name), "is of the modes upsert and changelog; write table.mode, or drop it")
         return
     if not mode.key_paths:
@@ -155,8 +156,8 @@ def mistakes(mode: RowMode, decode: Decode | None, declared: Sequence[ddl.Column
 
 
 def _of_marks(mode: RowMode, declared: Sequence[ddl.Column]) -> Iterator[Mistake]:
-    if mode.mode == "changelog" and "deletes" in mode.model_fields_set:
-        yield Mistake(("table", "deletes"), "is of mode upsert: a changelog has each record as a row; drop it")
+    if mode.mode == "changelog" and mode.deletes == "mark":
+        yield Mistake(("table", "deletes"), "mark is of mode upsert: a changelog has each record as a row; drop it")
     required = ", ".join(column.name for column in declared if not column.nullable)
     if required and mode.marks and mode.tombstones == "delete":
         yield Mistake(

@@ -27,8 +27,6 @@ from lakeingest.record import COORDINATES, RAW_VALUE, Refusal, diagnosis
 from lakeingest.schema import ddl
 
 STAGE = "table"
-UPSERT, DELETE = "upsert", "delete"
-"""What stands in the column _op."""
 NULL_KEY = "NULL_KEY"
 NULL_ORDER = "NULL_ORDER"
 _SUFFIXES: dict[T.DataType, str] = {T.ByteType(): "Y", T.ShortType(): "S", T.IntegerType(): "", T.LongType(): "L"}

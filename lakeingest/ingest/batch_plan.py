@@ -14,7 +14,7 @@ from lakeingest.config import PipelineConfig, TimePartition
 from lakeingest.decode import Decoded, Shape
 from lakeingest.delta import constraints, latest, partitioning, statistics
 from lakeingest.delta.constraints import Constraints
-from lakeingest.delta.latest import DELETE, UPSERT, LatestRows
+from lakeingest.delta.latest import LatestRows
 from lakeingest.gate import evaluate, predicates
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.expectations import WINDOWED
@@ -22,6 +22,7 @@ from lakeingest.gate.suite import Suite
 from lakeingest.ingest import refused_bitmap, refused_records
 from lakeingest.ingest.shape import table_columns
 from lakeingest.record import (
+    DELETE,
     DELETES,
     DROPPED,
     HEADERS,
@@ -33,6 +34,7 @@ from lakeingest.record import (
     REFUSED,
     TIMESTAMP,
     UNDECODED,
+    UPSERT,
     Refusal,
     count_where,
     diagnosis,

@@ -47,7 +47,6 @@ def adopt(context: RunContext, topics: Topics, source: FrontierOrigin, *, dry_ru
     frontier = adoption.frontier(tables, topics, source, contents)
     if is_own and TIMESTAMP in columns.names:
         preflight.check_times(tables, BatchReader(context), topics, adoption.last_records(contents))
-    adoption.check_keys(tables, contents)
     doubts = (*adoption.copies(tables, log), *adoption.doubles(contents))
     sequence = max(log.last_sequence, refused.last_sequence) + 1
     execution = _checked(context, columns, log, sequence)

@@ -77,10 +77,12 @@ def look(tables: PipelineTables, log: CommitLog, source: FrontierOrigin) -> Tabl
     """Count the table's rows, and those of each topic-partition.
 
     Raises:
-        UsageError: the table has no such columns.
+        UsageError: the table has no such columns, or its rows are not the latest ones of their keys.
     """
     assert log.version is not None
     rows, config = tables.main.read(log.version), tables.config
+    if config.table.keyed:
+        _check_keys(tables, rows)
     with storage_failures(tables.main.identifier):
         count = rows.count()
         has_coordinates = set(COORDINATES) <= set(rows.columns)
@@ -99,6 +101,33 @@ def look(tables: PipelineTables, log: CommitLog, source: FrontierOrigin) -> Tabl
                 places[topic, partition] = (first, end, rows_placed, rows_placed - distinct)
     unplaced = count - sum(rows_placed for _, _, rows_placed, _ in places.values())
     return TableContents(log.version, count, without, places, unplaced)
+
+
+def _check_keys(tables: PipelineTables, rows: DataFrame) -> None:
+    """Notice that rows of a table are not the latest ones of their keys, where the pipeline keeps them so.
+
+    Raises:
+        UsageError: a key has several rows, or a row no key or no order; or deletes would have to be marked in them.
+        PipelineFileError: the table has no such columns.
+    """
+    config = tables.config
+    if config.table.marks:
+        raise UsageError(
+            f"{tables.main} has rows without {OPERATION}, by which the latest ones are known where deletes are rows",
+            cure="adopt it with table.mode upsert and table.deletes remove, or let the pipeline make another table",
+        )
+    by = latest.of(config.table, rows.schema)
+    keys = [F.col(key.sql).alias(f"_key_{at}") for at, key in enumerate(by.keys)]
+    absent = reduce(or_, (field.absent for field in (*by.keys, *by.order)))
+    with storage_failures(tables.main.identifier):
+        lacking = rows.where(absent).count()
+        several = rows.groupBy(*keys).count().where("count > 1").count()
+    if lacking or several:
+        raise UsageError(
+            f"{tables.main} has {several:,} keys with several rows, and {lacking:,} rows in which a field of "
+            "table.keys or table.order_by is null: these are not the latest rows of keys",
+            cure="take these rows out of the table, or correct table.keys and table.order_by; nothing was written",
+        )
 
 
 def _placed(rows: DataFrame, coordinates: Mapping[str, str], topics: tuple[str, ...], table: str) -> DataFrame:
@@ -142,35 +171,6 @@ def _column(name: str) -> Column:
 def last_records(contents: TableContents) -> OffsetRanges:
     """The last record of each topic-partition."""
     return OffsetRanges(tuple(OffsetRange(*tp, end - 1, end) for tp, (_, end, _, _) in sorted(contents.places.items())))
-
-
-def check_keys(tables: PipelineTables, contents: TableContents) -> None:
-    """Notice that rows of a table are not the latest ones of their keys, where the pipeline keeps them so.
-
-    Raises:
-        UsageError: a key has several rows, or a row no key or no order; or deletes would have to be marked in them.
-        PipelineFileError: the table has no such columns.
-    """
-    config, rows = tables.config, tables.main.read(contents.version)
-    if not config.table.keyed:
-        return
-    if config.table.marks:
-        raise UsageError(
-            f"{tables.main} has rows without {OPERATION}, by which the latest ones are known where deletes are rows",
-            cure="adopt it with table.mode upsert and table.deletes remove, or let the pipeline make another table",
-        )
-    by = latest.of(config.table, rows.schema)
-    keys = [F.col(key.sql).alias(f"_key_{at}") for at, key in enumerate(by.keys)]
-    absent = reduce(or_, (field.absent for field in (*by.keys, *by.order)))
-    with storage_failures(tables.main.identifier):
-        lacking = rows.where(absent).count()
-        several = rows.groupBy(*keys).count().where("count > 1").count()
-    if lacking or several:
-        raise UsageError(
-            f"{tables.main} has {several:,} keys with several rows, and {lacking:,} rows in which a field of "
-            "table.keys or table.order_by is null: these are not the latest rows of keys",
-            cure="take these rows out of the table, or correct table.keys and table.order_by; nothing was written",
-        )
 
 
 # Held against Kafka --------------------------------------------------------------------------------------------------

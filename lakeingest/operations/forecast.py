@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lakeingest.config import PipelineConfig
 from lakeingest.errors import number_of
 from lakeingest.ingest.batch_plan import BatchPlan
+from lakeingest.operations.merge_forecast import MergeForecast
 from lakeingest.record import RAW_VALUE, TIMESTAMP
 
 if TYPE_CHECKING:
@@ -88,8 +89,10 @@ def _commits(per_day: int | None, every: timedelta, most: int) -> int:
     return max(by_trigger, -(-(per_day or 0) // most), 1)
 
 
-def warnings(config: PipelineConfig, forecast: Forecast) -> Iterator[str]:
-    """About files that would be small and partitions that would be many, with numbers."""
+def warnings(config: PipelineConfig, forecast: Forecast, merge: MergeForecast | None) -> Iterator[str]:
+    """About files that would be small, partitions that would be many, and keys that are spread, with numbers."""
+    if merge is not None:
+        yield from merge.warnings(config)
     size = forecast.average_file_bytes
     if size is not None and size < _SMALL:
         yield (

@@ -13,6 +13,7 @@ from dataclasses import replace
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.reader.contract import TableReader
 from lakeingest.operations import sql
+from lakeingest.operations.latest_view import path_names
 from lakeingest.operations.readers import PipelineReader
 from lakeingest.operations.results.audit import Report
 from lakeingest.record import COORDINATES, OffsetRanges
@@ -37,7 +38,7 @@ def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int, co
     expected = _expected_rows(log, commits)
     rows = report.table + report.earlier
     changed = [] if expected is None or expected == rows else [_changed(expected, rows, log)]
-    keys = {path: ddl.steps(config.columns, path) for path in config.table.key_paths}
+    keys = {path: path_names(config.columns, path) for path in config.table.key_paths}
     changed += _deleted(reader, keys, consumed)
     twice = list(_twice(main, keys))
     places = {kind: each for kind, each in report.named.items() if kind != "missing"}
@@ -103,7 +104,7 @@ def _deleted(reader: PipelineReader, paths: Mapping[str, Sequence[str]], consume
         return
     views = {"rows": main.view, "deletes": reader.deleted_keys.view}
     names = views["deletes"].schema.names
-    order = {path: ddl.steps(config.columns, path) for path in config.table.order_by}
+    order = {path: path_names(config.columns, path) for path in config.table.order_by}
     if [name for name in names if name.startswith(("key_", "order_"))] != [
         *_numbered("key", paths),
         *_numbered("order", order),

@@ -6,7 +6,7 @@ far as they go: a row whose record is not among them may be right, and is counte
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
@@ -16,7 +16,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from lakeingest.delta import coordinates, quarantine
-from lakeingest.delta.latest import DELETE, LatestRows
+from lakeingest.delta.latest import LatestRows
 from lakeingest.delta.table import Table
 from lakeingest.delta.upsert import latest_of, ordered
 from lakeingest.errors import UsageError
@@ -28,7 +28,7 @@ from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.ingest.source import RecordSource
 from lakeingest.operations.audit import NAMED, ConsumedRanges
 from lakeingest.operations.results.audit import Report
-from lakeingest.record import COORDINATES, DELETES, OPERATION, OffsetRange, OffsetRanges, count_where
+from lakeingest.record import COORDINATES, DELETE, DELETES, OPERATION, OffsetRange, OffsetRanges, count_where
 from lakeingest.schema import ddl
 from lakeingest.spark import frames, maps
 from lakeingest.spark.failures import storage_failures
@@ -45,34 +45,40 @@ _KINDS = {
 }
 
 
-def compare(report: Report, context: RunContext, against: str) -> Report:
+def compare(report: Report, context_of: Callable[[], RunContext], against: str | None) -> Report:
     """The report of a table's audit, with what the comparison of each key says.
 
     Args:
-        against: `SOURCE`; or the path or name of a bronze table, or of a changelog, that has the same records.
+        context_of: gives the pipeline's context, if one is needed.
+        against: `SOURCE`; or the path or name of a bronze table, or of a changelog, that has the same records; None for
+            nothing, so that the report stays as it is.
 
     Raises:
         UsageError: the pipeline's table is none of mode upsert; or there is no such other table.
         TableMismatch: the other table is neither bronze nor a changelog.
         SourceError, StorageError: the records cannot be read.
     """
+    if against is None:
+        return report
+    context = context_of()
     config = context.config
     if not config.table.upserts:
         raise UsageError(
             f"--against is for tables of mode upsert, and table.mode of {config.name!r} is {config.table.mode}",
             cure="leave it out: an audit knows of each record of other tables where it is",
         )
-    return _Comparison(context, against).told(report)
+    return _KeyComparison(context, against).extended(report)
 
 
 @dataclass(frozen=True)
-class _Comparison:
+class _KeyComparison:
     """See `compare`."""
 
     context: RunContext
     against: str
 
-    def told(self, report: Report) -> Report:
+    def extended(self, report: Report) -> Report:
+        """The report, with what differs."""
         log, _ = self.context.tables.commit_logs(back=None)
         main, consumed = self.context.tables.main, ConsumedRanges.of(log.since_adoption).whole
         execution = MicroBatchExecution(self.context, main.existing().schema, log, evolves=False)

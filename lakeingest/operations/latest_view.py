@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lakeingest.config import PipelineConfig
-from lakeingest.delta.latest import DELETE
-from lakeingest.record import COORDINATES, OPERATION
+from lakeingest.record import COORDINATES, DELETE, OPERATION
 from lakeingest.schema import ddl
 
 
@@ -19,7 +20,7 @@ def query(config: PipelineConfig, table: str, quote: str) -> str:
     """
 
     def quoted(path: str) -> str:
-        steps = ddl.steps(config.columns, path)
+        steps = path_names(config.columns, path)
         return ".".join(f"{quote}{step.replace(quote, 2 * quote)}{quote}" for step in steps)
 
     stays = f"c.{OPERATION} <> '{DELETE}'"
@@ -35,3 +36,12 @@ def query(config: PipelineConfig, table: str, quote: str) -> str:
         f") AS l ON {same}\n"
         f"WHERE l.place = 1 AND {stays}"
     )
+
+
+def path_names(columns: Sequence[ddl.Column], path: str) -> tuple[str, ...]:
+    """The names of a dotted path, some of which may have dots themselves; of columns that are not known, none has."""
+    column = next((c for c in columns if path == c.name or path.startswith(f"{c.name}.")), None)
+    name = column.name if column else path.partition(".")[0]
+    fields = column.type.fields if column and isinstance(column.type, ddl.Struct) else ()
+    rest = path[len(name) + 1 :]
+    return (name, *path_names(fields, rest)) if rest else (name,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from lakeingest.delta.latest import LatestRows
 from lakeingest.delta.reader.log import DataFile, OfflineLog, Unreadable
 from lakeingest.errors import number_of
 from lakeingest.ingest import endpoints
-from lakeingest.schema import ddl
+from lakeingest.operations.latest_view import path_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,7 +72,7 @@ def of_sample(config: PipelineConfig, latest: LatestRows, accepted: DataFrame) -
     keys = sorted(_plain(row[0]) for row in accepted.selectExpr(key.sql).distinct().collect())
     if not keys or not state.files:
         return None
-    steps = ddl.steps(config.columns, key.path)
+    steps = path_names(config.columns, key.path)
     touched = [file for file in state.files if _may_have(file, steps, keys)]
     marks = state.properties.get("delta.enableDeletionVectors") == "true"
     return MergeForecast(len(state.files), len(touched), sum(file.size for file in touched), marks)
@@ -79,7 +80,8 @@ def of_sample(config: PipelineConfig, latest: LatestRows, accepted: DataFrame) -
 
 def _may_have(file: DataFile, steps: Sequence[str], keys: Sequence[Any]) -> bool:
     """Whether a file may have one of these keys, which are in order."""
-    least, greatest = (_at(each, steps) for each in file.bounds)
+    statistics = json.loads(file.stats or "{}")
+    least, greatest = (_at(statistics, (end, *steps)) for end in ("minValues", "maxValues"))
     try:
         at = bisect_left(keys, least)
         return least is None or greatest is None or (at < len(keys) and keys[at] <= greatest)

@@ -77,8 +77,8 @@ def openers(config: PipelineConfig, storage: Storage) -> list[Opener]:
     """The tools, each with what to write; a table that only a catalog knows is opened by its name, in Spark."""
     identifier = config.table.identifier
     if not location.is_path(identifier):
-        named = _TableAddress(config, storage, False, "", identifier.rpartition(".")[2], "")
-        return [Opener("Spark SQL", "sql", True, "", named.select(identifier, "`"))]
+        place = _TableAddress(config, storage, False, "", identifier.rpartition(".")[2], "")
+        return [Opener("Spark SQL", "sql", True, "", place.select(identifier, "`"))]
     try:
         features, unknown = OfflineLog(identifier, storage).state.features, ""
     except Unreadable as failed:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakeingest import transform
@@ -108,11 +109,7 @@ class _Sample:
     def _decided(self, kafka: DataFrame, *, suggest: bool) -> Plan:
         execution, config, gate = self.execution, self.execution.config, self.execution.context.gate
         with ExitStack() as stack:
-
-            def keep(frame: DataFrame) -> DataFrame:
-                stack.callback(frames.release, frame)
-                return frames.keep(frame)
-
+            keep = partial(_keep_within, stack)
             decided = decide(execution.plan(strict=False), kafka)
             decision = gate.decide(
                 decided.batch, decided.records, decided.batch.rows(keep(decided.accepted)), decided.observation
@@ -129,8 +126,7 @@ class _Sample:
             refusals = quarantine.reasons(refused, 2) if counts["refused"] else []
             broken = {group["reason"]: group["count"] for group in refusals if group["stage"] == predicates.STAGE}
             mended = corrections.of_refused(config, batch, refused, self.columns) if counts["refused"] else ()
-            day = forecast.of_sample(config, batch, kafka, decided.rows)
-            merges = self._merges(batch, decided.accepted)
+            day, merge = forecast.of_sample(config, batch, kafka, decided.rows), self._merge(batch, decided.accepted)
             return Plan(
                 config.name,
                 self.ranges,
@@ -145,17 +141,13 @@ class _Sample:
                 dict(batch.constraints.checks) if batch.constraints else {},
                 day,
                 self._rewrites(decided.rows.schema),
-                merges,
+                merge,
                 self.committed,
-                (
-                    *epoch_units.warnings(config, kafka),
-                    *forecast.warnings(config, day),
-                    *(merges.warnings(config) if merges else ()),
-                ),
+                (*epoch_units.warnings(config, kafka), *forecast.warnings(config, day, merge)),
                 suggestion.of_rows(config.name, decided.rows) if suggest else None,
             )
 
-    def _merges(self, batch: BatchPlan, accepted: DataFrame) -> MergeForecast | None:
+    def _merge(self, batch: BatchPlan, accepted: DataFrame) -> MergeForecast | None:
         if batch.latest is None or batch.latest.is_log or self.columns is None:
             return None
         return merge_forecast.of_sample(self.execution.config, batch.latest, accepted)
@@ -166,6 +158,12 @@ class _Sample:
             return None
         files = optimize.table_files(self.execution.context.tables.main)
         return {"files": files.count, "bytes": files.bytes}
+
+
+def _keep_within(stack: ExitStack, frame: DataFrame) -> DataFrame:
+    """The frame, kept until the stack is left."""
+    stack.callback(frames.release, frame)
+    return frames.keep(frame)
 
 
 def _columns(target: StructType, table: StructType | None) -> Iterator[dict[str, Any]]:

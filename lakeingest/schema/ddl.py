@@ -147,15 +147,6 @@ def find(columns: Sequence[Column], path: str) -> Column | None:
     return None
 
 
-def steps(columns: Sequence[Column], path: str) -> tuple[str, ...]:
-    """The names of a dotted path, some of which may have dots themselves; of columns that are not known, none has."""
-    column = next((c for c in columns if path == c.name or path.startswith(f"{c.name}.")), None)
-    name = column.name if column else path.partition(".")[0]
-    fields = column.type.fields if column and isinstance(column.type, Struct) else ()
-    rest = path[len(name) + 1 :]
-    return (name, *steps(fields, rest)) if rest else (name,)
-
-
 def _within(kind: Type, path: str) -> Column | None:
     if isinstance(kind, Struct):
         return find(kind.fields, path)

@@ -138,7 +138,7 @@ def test_cut_off_behind_the_commit(stack: Addresses, spark: SparkSession, named:
     rows = [(row["id"], row["at"]) for row in world.rows() if row["_op"] == "upsert"]
     if mode == "upsert":
         assert sorted(rows) == sorted((key, at) for key, at, _, _ in latest([*changes, *more]))
-    assert len(world.refused) == 2
+    assert report.quarantine == 2
 
 
 def test_a_backfill_and_a_replay_of_a_changelog(

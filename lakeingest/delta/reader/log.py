@@ -80,12 +80,6 @@ class DataFile:
             raise Unreadable(f"{self.path} has no statistics of all its rows")
         return tree
 
-    @property
-    def bounds(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Between which values the columns lie: no row's is less, or greater. Empty where the log does not say it."""
-        tree: dict[str, Any] = json.loads(self.stats or "{}")
-        return tree.get("minValues") or {}, tree.get("maxValues") or {}
-
     def only(self, column: str) -> str | None:
         """The text that all rows have in a column; None where the statistics leave that open."""
         least, most = (self.statistics.get(end, {}).get(column) for end in ("minValues", "maxValues"))

@@ -22,7 +22,6 @@ from lakeingest.config import Storage
 from lakeingest.delta import additions, latest
 from lakeingest.delta.additions import Additions
 from lakeingest.delta.history import TableHistory
-from lakeingest.delta.latest import DELETE, UPSERT
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Run, somebody
 from lakeingest.errors import LakeingestError, StorageError, number_of
@@ -30,7 +29,7 @@ from lakeingest.operations.export.objects import ObjectWriter
 from lakeingest.operations.export.place import ExportPlace
 from lakeingest.operations.export.request import ExportRequest
 from lakeingest.operations.results.export import Exported
-from lakeingest.record import OPERATION
+from lakeingest.record import DELETE, OPERATION, UPSERT
 from lakeingest.spark import s3a
 
 if TYPE_CHECKING:

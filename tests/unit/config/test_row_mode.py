@@ -56,8 +56,8 @@ def test_what_a_record_without_a_value_does(table: dict[str, Any], tombstones: s
 @pytest.mark.parametrize(
     ("table", "changes", "mistake"),
     [
-        ({"keys": ["id"]}, {}, "table.keys: is of mode upsert; write table.mode: upsert, or drop it"),
-        ({"order_by": ["at"]}, {}, "table.order_by: is of mode upsert"),
+        ({"keys": ["id"]}, {}, "table.keys: is of the modes upsert and changelog; write table.mode, or drop it"),
+        ({"order_by": ["at"]}, {}, "table.order_by: is of the modes upsert and changelog"),
         ({"mode": "upsert"}, {}, "table.keys: required for mode upsert, and missing"),
         ({"mode": "upsert", "keys": []}, {}, "table.keys: required for mode upsert, and missing"),
         ({"mode": "upsert", "keys": ["id", "id"]}, {}, "table.keys: the same field twice: id"),
