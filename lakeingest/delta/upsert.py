@@ -46,8 +46,14 @@ _SETTINGS = {
     "optimizeWrite": "spark.databricks.delta.optimizeWrite.enabled",
 }
 """Option of Delta's writer → the setting from which a MERGE takes it."""
-_PROPERTIES = {**kinds.properties("deletes"), statistics.LISTED: ",".join(COORDINATES)}
-"""Of the table of deleted keys: its log has no key."""
+_PROPERTIES = {
+    **kinds.properties("deletes"),
+    statistics.LISTED: ",".join(COORDINATES),
+    "delta.autoOptimize.autoCompact": "true",
+}
+"""Of the table of deleted keys: its log has no key; and each batch reads it, so that its small files are made one from
+time to time.
+"""
 _OWN = ("pipeline", *COORDINATES, "deleted_at")
 """The columns by which a row of the table of deleted keys is known."""
 TIED = "_tied"
@@ -173,23 +179,18 @@ class DeletedKeys:
         with storage_failures(self.table.identifier):
             self.table.append(deletes, {"optimizeWrite": "false"})
 
-    def newest(self, before: Frontier | None = None) -> DataFrame | None:
-        """Of each key the newest delete; None if there is none.
-
-        Args:
-            before: those of records before this frontier alone; None for all.
-        """
-        if self.table.schema() is None:
-            return None
-        rows = self.table.read().where((F.col("pipeline") == self.pipeline) & ~coordinates.not_before(before or {}))
-        keys = [name for name in rows.columns if name.startswith("key_")]
-        order = [name for name in rows.columns if name.startswith("order_")]
-        return rows.groupBy(*keys).agg(F.expr(f"max({ordered((*order, *COORDINATES))}) AS {_NEWER}"))
-
     def without_superseded(self, rows: DataFrame, latest: LatestRows) -> DataFrame:
         """The records but for those whose key was deleted by a later one."""
-        deletes = self.newest()
-        return rows if deletes is None else _superseded(rows, latest, deletes, "left_anti")
+        if self.table.schema() is None:
+            return rows
+        keys = rows.select(*(F.col(key.sql).alias(f"_key_{at}") for at, key in enumerate(latest.keys, 1)))
+        same = [F.col(f"key_{at}") == F.col(f"_key_{at}") for at, _ in enumerate(latest.keys, 1)]
+        # The batch has few keys; of what is remembered there is more from day to day.
+        return _superseded(rows, latest, _newest(self._rows().join(keys, same, "left_semi")), "left_anti")
+
+    def _rows(self) -> DataFrame:
+        """The pipeline's own rows."""
+        return self.table.read().where(F.col("pipeline") == self.pipeline)
 
     def version(self) -> int | None:
         """Its newest version; None where there is no such table yet."""
@@ -222,9 +223,10 @@ class DeletedKeys:
             replace(self, table=Table(session, self.table.identifier)),
         )
         rows = table.read() if ranges is None else coordinates.within(table.read(), ranges)
-        deletes = deleted_keys.newest(before=commit_log.read(main, self.pipeline).frontier)
-        if deletes is None:
+        if deleted_keys.table.schema() is None:
             return
+        committed = commit_log.read(main, self.pipeline).frontier
+        deletes = _newest(deleted_keys._rows().where(~coordinates.not_before(committed)))
         deleted = _superseded(rows, latest, deletes, "left_semi").select(*COORDINATES)
         metadata = {_SETTINGS["userMetadata"]: of_removal(self.pipeline)}
         with storage_failures(main.identifier), setting(session, metadata):
@@ -249,16 +251,28 @@ class DeletedKeys:
             self.table.merge(rows.select(*_OWN).distinct(), _OWN, "WHEN MATCHED THEN DELETE")
 
 
+def _newest(deletes: DataFrame) -> DataFrame:
+    """Of each key the newest delete: _key_1, _key_2, … and _raw_newer, what is compared of it. No column of a record
+    has such a name.
+
+    Args:
+        deletes: rows of the table of deleted keys.
+    """
+    keys = [F.col(name).alias(f"_{name}") for name in deletes.columns if name.startswith("key_")]
+    order = [name for name in deletes.columns if name.startswith("order_")]
+    return deletes.groupBy(*keys).agg(F.expr(f"max({ordered((*order, *COORDINATES))}) AS {_NEWER}"))
+
+
 def _superseded(rows: DataFrame, latest: LatestRows, deletes: DataFrame, how: str) -> DataFrame:
     """Rows by whether a later record deleted their key.
 
     Args:
-        deletes: as `DeletedKeys.newest` gives them.
+        deletes: as `_newest` gives them.
         how: left_semi for those, left_anti for the others.
     """
-    same = [F.col(key.sql) == F.col(f"key_{at}") for at, key in enumerate(latest.keys, 1)]
+    same = [F.col(key.sql) == F.col(f"_key_{at}") for at, key in enumerate(latest.keys, 1)]
     older = F.expr(f"{ordered(latest.ordered)} < {_NEWER}")
-    return rows.join(F.broadcast(deletes), [*same, older], how)
+    return rows.join(deletes, [*same, older], how)
 
 
 def _aliased(latest: LatestRows) -> Iterator[Column]:

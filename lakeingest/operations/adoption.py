@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from lakeingest.delta import latest, table_properties
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables, without_coordinates
-from lakeingest.errors import SourceChanged, UsageError
+from lakeingest.errors import SourceChanged, UsageError, number_of
 from lakeingest.kafka.offsets import Topics
 from lakeingest.record import COORDINATES, OFFSET, OPERATION, PARTITION, TOPIC, Frontier, OffsetRange, OffsetRanges
 from lakeingest.spark.failures import storage_failures
@@ -124,8 +124,8 @@ def _check_keys(tables: PipelineTables, rows: DataFrame) -> None:
         several = rows.groupBy(*keys).count().where("count > 1").count()
     if lacking or several:
         raise UsageError(
-            f"{tables.main} has {several:,} keys with several rows, and {lacking:,} rows in which a field of "
-            "table.keys or table.order_by is null: these are not the latest rows of keys",
+            f"{tables.main} has {number_of(several, 'key')} with several rows, and {number_of(lacking, 'row')} where "
+            "a field of table.keys or table.order_by is null: these are not the latest rows of keys",
             cure="take these rows out of the table, or correct table.keys and table.order_by; nothing was written",
         )
 

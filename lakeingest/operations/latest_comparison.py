@@ -19,7 +19,7 @@ from lakeingest.delta import coordinates, quarantine
 from lakeingest.delta.latest import LatestRows
 from lakeingest.delta.table import Table
 from lakeingest.delta.upsert import latest_of, ordered
-from lakeingest.errors import UsageError
+from lakeingest.errors import UsageError, number_of
 from lakeingest.ingest import endpoints
 from lakeingest.ingest.batch_plan import BatchPlan, observed
 from lakeingest.ingest.bronze import BronzeSource
@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 
 SOURCE = "source"
 """In place of a table: what the pipeline reads."""
+_PRESENT, _WITHIN = "_raw_present", "_raw_within"
 _KINDS = {
-    "missing": "have no row, though a record says one",
-    "older": "have the row of an older record than their latest, or than their delete",
-    "changed": "have a row that no record says: others have changed it",
+    "missing": "without a row, though a record says one",
+    "older": "with the row of an older record than the latest, or than the delete",
+    "changed": "with a row that no record says: others have changed it",
 }
 
 
@@ -80,15 +81,16 @@ class _KeyComparison:
     def extended(self, report: Report) -> Report:
         """The report, with what differs."""
         log, _ = self.context.tables.commit_logs(back=None)
-        main, consumed = self.context.tables.main, ConsumedRanges.of(log.since_adoption).whole
-        execution = MicroBatchExecution(self.context, main.existing().schema, log, evolves=False)
+        # As it stands at the log's end: a run may go on meanwhile.
+        rows, consumed = self.context.tables.main.existing(log.version), ConsumedRanges.of(log.since_adoption).whole
+        execution = MicroBatchExecution(self.context, rows.schema, log, evolves=False)
         changelog = self._changelog()
         if changelog is None:
             batch, accepted, ranges = self._of_records(execution, consumed)
         else:
             batch, accepted, ranges = self._of_changelog(changelog, execution, consumed)
         assert batch.latest is not None
-        pairs = _pairs(latest_of(accepted, batch.latest), main.read(), batch, batch.latest, ranges)
+        pairs = _pairs(latest_of(accepted, batch.latest), rows, batch, batch.latest, ranges)
         metrics = Observation()
         beyond = count_where(F.col("kind") == "beyond").alias("beyond")
         pairs = pairs.observe(metrics, F.count(F.lit(1)).alias("keys"), beyond).where(F.col("kind") != "beyond")
@@ -150,15 +152,16 @@ def _pairs(latest: DataFrame, table: DataFrame, batch: BatchPlan, by: LatestRows
         latest: of each key the latest record.
         ranges: which offsets the records have.
     """
-    records = latest.withColumn("present", F.lit(True)).alias("s")
-    rows = table.withColumns({"present": F.lit(True), "within": coordinates.inside(ranges)}).alias("t")
+    records = latest.withColumn(_PRESENT, F.lit(True)).alias("s")
+    rows = table.withColumns({_PRESENT: F.lit(True), _WITHIN: coordinates.inside(ranges)}).alias("t")
     of_row, of_record = (ordered(f"{side}.{name}" for name in by.ordered) for side in "ts")
-    has_record, has_row = (F.col(f"{side}.present").isNotNull() for side in "st")
+    has_record, has_row = (F.col(f"{side}.{_PRESENT}").isNotNull() for side in "st")
     deletes = F.coalesce(F.col(f"s.{DELETES}"), F.lit(False))
+    no_record = F.when(F.col(f"t.{_WITHIN}"), "changed").otherwise("beyond")
     kind = (
         F.when(~has_row & deletes, "")
         .when(~has_row, "missing")
-        .when(~has_record | F.expr(f"{of_row} > {of_record}"), F.when(F.col("t.within"), "changed").otherwise("beyond"))
+        .when(~has_record | F.expr(f"{of_row} > {of_record}"), no_record)
         .when(deletes | F.expr(f"{of_row} < {of_record}"), "older")
         .when(~_agree(table, batch), "changed")
         .otherwise("")
@@ -173,8 +176,9 @@ def _agree(table: DataFrame, batch: BatchPlan) -> Column:
 
     def agree(name: str) -> Column:
         record, row = (F.col(f"{side}.{ddl.quoted(name)}") for side in "st")
-        if maps.has_map(table.schema[name].dataType):
-            # Spark compares no maps.
+        kind = table.schema[name].dataType
+        if maps.has_map(kind) or "variant" in kind.simpleString():
+            # Spark compares neither.
             return F.to_json(F.struct(record)).eqNullSafe(F.to_json(F.struct(row)))
         return record.eqNullSafe(row)
 
@@ -187,4 +191,4 @@ def _sentences(differing: DataFrame) -> Iterator[str]:
     for kind, text in _KINDS.items():
         if kind in counts:
             rows = differing.where(F.col("kind") == kind).orderBy("name").limit(NAMED).collect()
-            yield f"{counts[kind]:,} keys {text}: {'; '.join(row['name'] for row in rows)}"
+            yield f"{number_of(counts[kind], 'key')} {text}: {'; '.join(row['name'] for row in rows)}"

@@ -26,6 +26,8 @@ def compact(
         every.append(tables.results)
     if tables.completeness is not None and tables.completeness.table.schema() is not None:
         every.append(tables.completeness.table)
+    if tables.deleted_keys is not None and tables.deleted_keys.table.schema() is not None:
+        every.append(tables.deleted_keys.table)
     if dry_run:
         now = {table.identifier: optimize.table_files(table) for table in every}
         tables_now = (Compacted(path, files, files) for path, files in now.items())

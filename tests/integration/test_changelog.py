@@ -46,7 +46,7 @@ def check(world: World, changes: Sequence[Change], lakeingest: Command, at: Path
     assert_df_equality(shown, expected, ignore_row_order=True, ignore_nullable=True)
 
 
-@pytest.mark.parametrize("most", [2, 1000])
+@pytest.mark.parametrize("most", [pytest.param(2, marks=pytest.mark.slow), 1000])
 def test_the_view_has_the_latest_rows(world: World, lakeingest: Command, tmp_path: Path, most: int) -> None:
     """Of changes that are shuffled, repeated and tied, some of them without a key or an order."""
     changes: list[Change] = [
@@ -61,6 +61,7 @@ def test_the_view_has_the_latest_rows(world: World, lakeingest: Command, tmp_pat
     assert {row["reason"] for row in world.refused} == {"NULL_KEY", "NULL_ORDER"}
 
 
+@pytest.mark.slow
 def test_tombstones_are_rows(world: World, lakeingest: Command, tmp_path: Path) -> None:
     """By the record's own key; what a gate asks of values is not asked of them."""
     suite = tmp_path / "suite.json"

@@ -15,6 +15,7 @@ from support.records import Record, expire_records
 from support.records.registered import maybe, record
 
 from lakeingest.local import Addresses
+from lakeingest.spark.session import setting
 
 pytestmark = pytest.mark.slow
 MODES = ["upsert", "changelog"]
@@ -159,3 +160,59 @@ def test_a_backfill_and_a_replay_of_a_changelog(
     assert world.ingestion().replay("the rule was wrong").moved == 2
     assert len(world.rows()) == 4
     world.checked()
+
+
+def test_the_memory_of_deletes_is_compacted(stack: Addresses, spark: SparkSession, named: str) -> None:
+    """By itself, from a number of files on, and by `compact`; what is remembered holds as before."""
+    world = World(stack, spark, named, schema={"columns": CHANGES}, table=UPSERT)
+
+    def services() -> int:
+        history = spark.sql(f"DESCRIBE HISTORY delta.`{world.path('_deletes')}`")
+        return history.where("operation = 'OPTIMIZE'").count()
+
+    deletes: list[Change] = [(key, 10, "", "D") for key in range(8)]
+    world.produce(*map(encoded, deletes[:6]))
+    with setting(spark, {"spark.databricks.delta.autoCompact.minNumFiles": "4"}):
+        world.run(trigger={"max_records": 1})
+    assert services() >= 1
+    world.produce(*map(encoded, deletes[6:]))
+    world.run(trigger={"max_records": 1})
+    before = services()
+    compacted = [each.table for each in world.ingestion().compact()]
+    assert world.path("_deletes") in compacted
+    assert services() == before + 1
+    world.produce(*(encoded((key, 5, "late", "U")) for key in range(8)), encoded((3, 11, "again", "U")))
+    world.run()
+    assert [(row["id"], row["at"]) for row in world.rows()] == [(3, 11)]
+    assert world.ingestion().audit("source").conserved
+
+
+def test_columns_that_spark_does_not_compare(stack: Addresses, spark: SparkSession, named: str) -> None:
+    """Maps, variants and names of lakeingest's own beside the key: merged, and compared with the records."""
+    columns = f"{CHANGES}, tags MAP<STRING, INT>, doc VARIANT, present STRING, within BOOLEAN, kind STRING, place INT"
+    world = World(stack, spark, named, schema={"columns": columns}, table=UPSERT)
+    more = {"tags": {"b": 1, "a": 2}, "doc": {"x": [1, None]}, "present": "p", "within": True, "kind": "k", "place": 7}
+    for at in (1, 2):
+        made = ({"id": key, "at": at, "status": "a", "op": "U", **(more if key else {})} for key in range(2))
+        world.produce(*(json.dumps(each).encode() for each in made))
+        world.run()
+    report = world.ingestion().audit("source")
+    assert (report.conserved, report.keys_compared) == (True, 2), report
+    world.sql("UPDATE {table} SET tags = map('a', 3) WHERE id = 1")
+    assert any("changed it: id = 1" in each for each in world.ingestion().audit("source").altered)
+
+
+def test_columns_by_the_names_of_the_memory(stack: Addresses, spark: SparkSession, named: str) -> None:
+    """key_1, order_1, pipeline and deleted_at are also columns of the table of deleted keys."""
+    columns = "key_1 INT, order_1 INT, op STRING, pipeline STRING, deleted_at STRING"
+    table = {**UPSERT, "keys": ["key_1"], "order_by": ["order_1"]}
+    world = World(stack, spark, named, schema={"columns": columns}, table=table)
+
+    def change(key: int, order: int, op: str) -> bytes:
+        return json.dumps({"key_1": key, "order_1": order, "op": op, "pipeline": "p", "deleted_at": "x"}).encode()
+
+    for batch in ([change(1, 5, "I"), change(2, 5, "D")], [change(1, 6, "D"), change(3, 1, "I")], [change(2, 4, "U")]):
+        world.produce(*batch)
+        world.run()
+    assert [(row["key_1"], row["order_1"]) for row in world.rows()] == [(3, 1)]
+    assert world.ingestion().audit("source").conserved
