@@ -139,7 +139,8 @@ class RunJob:
         attempt.frontier = receipt.ranges.frontier
         if attempt.frontier != self.goal:
             # That of the table is prefetched while rows are committed to quarantine, if any are.
-            self.context.prefetch(tables.main if receipt.whole(batch.written.rows) else tables.quarantine)
+            table = tables.main if receipt.whole(batch.written.rows) else tables.quarantine
+            self.context.prefetch(table, *([tables.deleted_keys.table] if tables.deleted_keys else []))
 
     def reported(self, attempt: Attempt, batch: Committed) -> Committed:
         """See `Job.reported`: its lag is that of the frontier."""
