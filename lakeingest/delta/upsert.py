@@ -121,12 +121,13 @@ def latest_of(rows: DataFrame, latest: LatestRows) -> DataFrame:
     """
     order = [F.col(name).desc() for name in latest.ordered]
     window = Window.partitionBy(*(F.col(key.sql) for key in latest.keys)).orderBy(*order)
+    # Such a condition Spark holds against each task's rows before they are shuffled.
+    last_two = rows.withColumn(_NUMBER, F.row_number().over(window)).where(f"{_NUMBER} <= 2")
     place = F.struct(*COORDINATES[:2])
     tied = F.lead(place).over(window) != place
     for field in latest.order:
         tied &= F.lead(F.col(field.sql)).over(window) == F.col(field.sql)
-    numbered = rows.withColumns({_NUMBER: F.row_number().over(window), TIED: F.coalesce(tied, F.lit(False))})
-    return numbered.where(f"{_NUMBER} = 1").drop(_NUMBER)
+    return last_two.withColumn(TIED, F.coalesce(tied, F.lit(False))).where(f"{_NUMBER} = 1").drop(_NUMBER)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.decided import Decided, certain
 from lakeingest.record import COORDINATES, DELETES, count_where
 from lakeingest.spark import frames
+from lakeingest.spark.session import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,9 +47,10 @@ def write(
     """
     batch = decided.batch
     assert batch.latest is not None
-    rows = frames.keep(latest_of(decided.accepted, batch.latest))
+    rows = latest_of(decided.accepted, batch.latest)
     try:
-        with execution.reader.failures():
+        with execution.reader.failures(), setting(execution.context.spark, frames.OBSERVED):
+            rows = frames.keep(rows)
             deletes, ties, bounds = _computed(rows, batch.latest)
             account = replace(_account(execution, decided, kafka, receipt), deletes=deletes, ties=ties)
         commit = _merge(execution, rows, replace(receipt, account=account), batch, bounds)

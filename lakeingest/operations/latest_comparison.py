@@ -32,6 +32,7 @@ from lakeingest.record import COORDINATES, DELETE, DELETES, OPERATION, OffsetRan
 from lakeingest.schema import ddl
 from lakeingest.spark import frames, maps
 from lakeingest.spark.failures import storage_failures
+from lakeingest.spark.session import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -94,7 +95,7 @@ class _KeyComparison:
         metrics = Observation()
         beyond = count_where(F.col("kind") == "beyond").alias("beyond")
         pairs = pairs.observe(metrics, F.count(F.lit(1)).alias("keys"), beyond).where(F.col("kind") != "beyond")
-        with execution.reader.failures():
+        with execution.reader.failures(), setting(self.context.spark, frames.OBSERVED):
             differing = frames.keep(pairs)
             try:
                 altered = (*report.altered, *_sentences(differing))

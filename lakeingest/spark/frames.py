@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+OBSERVED = {
+    "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+}
+"""Settings while what is observed below a shuffle is computed: where no row came through it, Spark would put an empty
+plan in place of all that lies below, and what was observed would be lost.
+"""
+
+
 def keep(frame: DataFrame) -> DataFrame:
     """The frame, held from its first use on; where the platform holds none, each use computes it anew."""
     return frame.persist() if capabilities.of(frame.sparkSession).keeps_frames else frame

@@ -117,6 +117,7 @@ def test_all_are_refused_or_nothing_is_there(world: World) -> None:
     world.produce(*map(encoded, refused))
     assert world.run() == Counts(2, 0, 2)
     check(world, refused)
+    assert world.ingestion().audit("source").keys_compared == 0
     more: list[Change] = [(1, 1, "a", "I")]
     world.produce(*map(encoded, more))
     assert world.run() == Counts(1, 1)
