@@ -46,6 +46,10 @@ class Applied:
         self.deleted_keys = DeletedKeys(Table(spark, str(folder / "t_deletes")), "p")
         self.table.create(spark.createDataFrame([], columns).schema)
 
+    def mark(self) -> None:
+        """Let rows be marked in deletion vectors from now on."""
+        self.table.set_properties({"delta.enableDeletionVectors": "true"})
+
     def apply(self, rows: list[tuple[Any, ...]]) -> None:
         """Records, each with whether it deletes."""
         self.number += 1
@@ -67,11 +71,14 @@ def record(at: int, change: Change) -> tuple[Any, ...]:
     return (at, change.key, order, "t", partition, offset, change.deletes)
 
 
-def test_order_cuts_and_repetition_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("marks", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["rewritten", "marked"])
+def test_order_cuts_and_repetition_change_nothing(spark: SparkSession, tmp_path: Path, marks: bool) -> None:
     """Three hundred histories at once: their keys have nothing in common."""
     dice = random.Random(47)
     histories = [history(dice) for _ in range(300)]
     applied = Applied(spark, tmp_path, COLUMNS, keys=["h", "k"], order_by=["o"])
+    if marks:
+        applied.mark()
     for cut in zip_longest(*(batches(dice, changes) for changes in histories), fillvalue=()):
         applied.apply([record(at, change) for at, batch in enumerate(cut) for change in batch])
     rows = [
