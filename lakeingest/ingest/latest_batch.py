@@ -27,7 +27,6 @@ from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.decided import Decided, certain
 from lakeingest.record import COORDINATES, DELETES, count_where
 from lakeingest.spark import frames
-from lakeingest.spark.session import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,7 +48,7 @@ def write(
     assert batch.latest is not None
     rows = latest_of(decided.accepted, batch.latest)
     try:
-        with execution.reader.failures(), setting(execution.context.spark, frames.OBSERVED):
+        with execution.reader.failures(), frames.observing(execution.context.spark):
             rows = frames.keep(rows)
             deletes, ties, bounds = _computed(rows, batch.latest)
             account = replace(_account(execution, decided, kafka, receipt), deletes=deletes, ties=ties)

@@ -32,7 +32,6 @@ from lakeingest.record import COORDINATES, DELETE, DELETES, OPERATION, OffsetRan
 from lakeingest.schema import ddl
 from lakeingest.spark import frames, maps
 from lakeingest.spark.failures import storage_failures
-from lakeingest.spark.session import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -95,7 +94,7 @@ class _KeyComparison:
         metrics = Observation()
         beyond = count_where(F.col("kind") == "beyond").alias("beyond")
         pairs = pairs.observe(metrics, F.count(F.lit(1)).alias("keys"), beyond).where(F.col("kind") != "beyond")
-        with execution.reader.failures(), setting(self.context.spark, frames.OBSERVED):
+        with execution.reader.failures(), frames.observing(self.context.spark):
             differing = frames.keep(pairs)
             try:
                 altered = (*report.altered, *_sentences(differing))

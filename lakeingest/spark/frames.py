@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from lakeingest.schema import ddl
 from lakeingest.spark import jvm, types
 from lakeingest.spark.platforms import capabilities
+from lakeingest.spark.session import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Result = TypeVar("Result")
-
-
-OBSERVED = {
+_OBSERVED = {
     "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 }
-"""Settings while what is observed below a shuffle is computed: where no row came through it, Spark would put an empty
-plan in place of all that lies below, and what was observed would be lost.
-"""
 
 
 def keep(frame: DataFrame) -> DataFrame:
     """The frame, held from its first use on; where the platform holds none, each use computes it anew."""
     return frame.persist() if capabilities.of(frame.sparkSession).keeps_frames else frame
+
+
+def observing(session: SparkSession) -> AbstractContextManager[None]:
+    """While what is observed below a shuffle is computed: where no row came through it, Spark would put an empty plan
+    in place of all that lies below, and what was observed would be lost. Serverless compute has no such setting.
+    """
+    return setting(session, _OBSERVED) if capabilities.of(session).keeps_frames else nullcontext()
 
 
 def release(frame: DataFrame) -> None:
