@@ -84,7 +84,7 @@ def test_a_tombstone_deletes(world: World) -> None:
     assert [row["key_1"] for row in world.rows("_deletes")] == ["a", "c"]
 
 
-@pytest.mark.parametrize("most", [1, 2, 7, 1000])
+@pytest.mark.parametrize("most", [*(pytest.param(most, marks=pytest.mark.slow) for most in (1, 2)), 7, 1000])
 def test_cuts_and_order_change_nothing(world: World, most: int) -> None:
     """The same changes, shuffled, in batches of other sizes."""
     dice = random.Random(most)
