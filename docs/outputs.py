@@ -101,12 +101,13 @@ class Runner:
             (folder / name).symlink_to(ROOT / name)
         (folder / ".venv" / ".installed").touch()
         python = programs / "python"
-        python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
         python.chmod(0o755)
         # As pip writes it, but of this very source.
         script = programs / "lakeingest"
         script.write_text(
-            f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+            # The folder of this very Python may have blanks in its name.
+            f"#!/usr/bin/env python\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
             "from lakeingest.cli import main\n\nmain()\n"
         )
         script.chmod(0o755)
