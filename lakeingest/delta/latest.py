@@ -104,6 +104,16 @@ class LatestRows:
         return (*(field.sql for field in self.order), *COORDINATES)
 
     @property
+    def renamed_keys(self) -> list[Column]:
+        """The key as _key_1, _key_2, …, names that no column of a record has."""
+        return [F.col(field.sql).alias(f"_key_{at}") for at, field in enumerate(self.keys, 1)]
+
+    @property
+    def same_keys(self) -> list[Column]:
+        """BOOLEAN, each: what holds of rows, joined with `renamed_keys` of others, that have the same key."""
+        return [F.col(field.sql) == F.col(f"_key_{at}") for at, field in enumerate(self.keys, 1)]
+
+    @property
     def extents(self) -> list[Column]:
         """What has to be computed of some records so that `bounds` has their least and greatest keys."""
         return [F.struct(F.min(f.sql), F.max(f.sql)) for f in self.keys]

@@ -184,14 +184,14 @@ class DeletedKeys:
         """The records but for those whose key was deleted by a later one."""
         if self.table.schema() is None:
             return rows
-        keys = rows.select(*(F.col(key.sql).alias(f"_key_{at}") for at, key in enumerate(latest.keys, 1)))
+        keys = rows.select(*latest.renamed_keys)
         same = [F.col(f"key_{at}") == F.col(f"_key_{at}") for at, _ in enumerate(latest.keys, 1)]
         # The batch has few keys; of what is remembered there is more from day to day.
         return _superseded(rows, latest, _newest(self._rows().join(keys, same, "left_semi")), "left_anti")
 
-    def _rows(self) -> DataFrame:
-        """The pipeline's own rows."""
-        return self.table.read().where(F.col("pipeline") == self.pipeline)
+    def _rows(self, version: int | None = None) -> DataFrame:
+        """The pipeline's own rows, as they stand now, or stood in a version."""
+        return self.table.read(version).where(F.col("pipeline") == self.pipeline)
 
     def version(self) -> int | None:
         """Its newest version; None where there is no such table yet."""
@@ -242,8 +242,7 @@ class DeletedKeys:
             return None
         with storage_failures(self.table.identifier):
             version = TableHistory(self.table).history(1)[0]["version"]
-            of_pipeline = F.col("pipeline") == self.pipeline
-            rows = self.table.read(version).where(of_pipeline & coordinates.not_before(starts))
+            rows = self._rows(version).where(coordinates.not_before(starts))
             return None if rows.isEmpty() else rows
 
     def forget(self, rows: DataFrame) -> None:
@@ -271,9 +270,8 @@ def _superseded(rows: DataFrame, latest: LatestRows, deletes: DataFrame, how: st
         deletes: as `_newest` gives them.
         how: left_semi for those, left_anti for the others.
     """
-    same = [F.col(key.sql) == F.col(f"_key_{at}") for at, key in enumerate(latest.keys, 1)]
     older = F.expr(f"{ordered(latest.ordered)} < {_NEWER}")
-    return rows.join(deletes, [*same, older], how)
+    return rows.join(deletes, [*latest.same_keys, older], how)
 
 
 def _aliased(latest: LatestRows) -> Iterator[Column]:

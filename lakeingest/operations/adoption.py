@@ -117,11 +117,10 @@ def _check_keys(tables: PipelineTables, rows: DataFrame) -> None:
             cure="adopt it with table.mode upsert and table.deletes remove, or let the pipeline make another table",
         )
     by = latest.of(config.table, rows.schema)
-    keys = [F.col(key.sql).alias(f"_key_{at}") for at, key in enumerate(by.keys)]
     absent = reduce(or_, (field.absent for field in (*by.keys, *by.order)))
     with storage_failures(tables.main.identifier):
         lacking = rows.where(absent).count()
-        several = rows.groupBy(*keys).count().where("count > 1").count()
+        several = rows.groupBy(*by.renamed_keys).count().where("count > 1").count()
     if lacking or several:
         raise UsageError(
             f"{tables.main} has {number_of(several, 'key')} with several rows, and {number_of(lacking, 'row')} where "

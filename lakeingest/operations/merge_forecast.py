@@ -14,6 +14,7 @@ from lakeingest.delta.reader.log import DataFile, OfflineLog, Unreadable
 from lakeingest.errors import number_of
 from lakeingest.ingest import endpoints
 from lakeingest.operations.latest_view import path_names
+from lakeingest.schema.readers import MARKS_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -74,7 +75,7 @@ def of_sample(config: PipelineConfig, latest: LatestRows, accepted: DataFrame) -
         return None
     steps = path_names(config.columns, key.path)
     touched = [file for file in state.files if _may_have(file, steps, keys)]
-    marks = state.properties.get("delta.enableDeletionVectors") == "true"
+    marks = state.properties.get(MARKS_ROWS) == "true"
     return MergeForecast(len(state.files), len(touched), sum(file.size for file in touched), marks)
 
 

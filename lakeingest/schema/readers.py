@@ -25,13 +25,13 @@ _NOT: Mapping[Reader, Collection[str]] = {
 """Reader → the features of Delta's protocol that shut it out."""
 
 
-_DELETION_VECTORS = "deletionVectors"
+MARKS_ROWS = "delta.enableDeletionVectors"
+"""Property of a table: whether its rows are marked in deletion vectors, and no file is rewritten for them."""
 _OFF = {
-    _DELETION_VECTORS: ("delta.enableDeletionVectors", "false"),
+    "deletionVectors": (MARKS_ROWS, "false"),
     "v2Checkpoint": ("delta.checkpointPolicy", "classic"),
 }
 """Features that a platform may switch on for new tables by itself (Databricks does) → the property that says no."""
-_ON = {"delta.enableDeletionVectors": "true"}
 
 
 def shut_out(readers: Collection[Reader], features: Collection[str]) -> dict[Reader, tuple[str, ...]]:
@@ -53,4 +53,4 @@ def properties(readers: Collection[Reader], *, rows_change: bool = False) -> dic
             marked there, and no file is rewritten for them.
     """
     off = dict(off for feature, off in _OFF.items() if shut_out(readers, {feature}))
-    return {**(_ON if rows_change and readers else {}), **off}
+    return {**({MARKS_ROWS: "true"} if rows_change and readers else {}), **off}

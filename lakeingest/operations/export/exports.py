@@ -125,10 +125,10 @@ def _rows(tables: PipelineTables, since: int | None, until: int, new: Additions)
     if since is None:
         return rows
     before, after = tables.main.existing(since), tables.main.existing(until)
-    keys = latest.of(table, before.schema).keys
-    existing = after.select(*(F.col(key.sql).alias(f"_key_{at}") for at, key in enumerate(keys)))
-    same = [F.col(key.sql) == F.col(f"_key_{at}") for at, key in enumerate(keys)]
-    deleted = before.join(existing, same, "left_anti").withColumn(OPERATION, F.lit(DELETE))
+    by = latest.of(table, before.schema)
+    deleted = before.join(after.select(*by.renamed_keys), by.same_keys, "left_anti").withColumn(
+        OPERATION, F.lit(DELETE)
+    )
     return rows.unionByName(deleted, allowMissingColumns=True)
 
 
