@@ -62,13 +62,11 @@ class RowMode(Part):
         description="Of the modes upsert and changelog: a record with such a value deletes the row of its key. "
         "Default: none does.",
     )
-
     deletes: Literal["remove", "mark"] = Field(
         "remove",
         description="Of mode upsert: what a record that deletes does. remove: the row is gone. mark: it stays, with "
         "what the record says, and _op is delete; `lakeingest sql` gives the view without such rows.",
     )
-
     change_feed: bool = Field(
         False,
         description="Whether Delta keeps a change data feed of the table, which readers ask by table_changes. A MERGE "

@@ -41,6 +41,13 @@ def check(world: World, changes: Sequence[Change]) -> None:
     assert (report.table, report.consumed) == (len(latest(changes)), len(changes) + report.quarantine - unread(changes))
 
 
+def keep_as_bronze(world: World) -> None:
+    """What was produced, as bytes, in a table beside the main one."""
+    bronze = world.values(decode={"value": {"format": "bytes"}, "on_null": "write"})
+    bronze |= {"name": f"{world.name}_bronze", "schema": {}, "table": {"path": world.path("_bronze")}}
+    Pipeline(file.from_mapping(bronze)).run(until_caught_up=True)
+
+
 def test_the_latest_row_of_each_key(world: World) -> None:
     """Newer, older and equal ones, in one batch and over two; a delete, and an older change behind it."""
     first: list[Change] = [(1, 10, "new", "I"), (2, 10, "new", "I"), (1, 20, "paid", "U"), (1, 15, "late", "U")]
@@ -297,9 +304,7 @@ def test_rebuilt_from_bronze(world: World, lakeingest: Command, tmp_path: Path, 
     ]
     refused: list[Change] = [(None, 1, "a", "U")]
     world.produce(*map(encoded, changes + refused))
-    bronze = world.values(decode={"value": {"format": "bytes"}, "on_null": "write"})
-    bronze |= {"name": f"{world.name}_bronze", "schema": {}, "table": {"path": world.path("_bronze")}}
-    Pipeline(file.from_mapping(bronze)).run(until_caught_up=True)
+    keep_as_bronze(world)
     old = {**before, "path": world.path("_old")}
     world.run(table=old)
     pipeline_file = tmp_path / "p.yaml"
@@ -322,9 +327,7 @@ def test_compared_with_the_records(world: World, lakeingest: Command, tmp_path: 
     changes += [(3, 8, "", "D"), (None, 1, "refused", "U"), (3, 6, "deleted", "U")]
     world.produce(*map(encoded, changes))
     world.run(trigger={"max_records": 5})
-    bronze = world.values(decode={"value": {"format": "bytes"}, "on_null": "write"})
-    bronze |= {"name": f"{world.name}_bronze", "schema": {}, "table": {"path": world.path("_bronze")}}
-    Pipeline(file.from_mapping(bronze)).run(until_caught_up=True)
+    keep_as_bronze(world)
     log = world.values(table={**UPSERT, "mode": "changelog"})
     log |= {"name": f"{world.name}_log", "table": {**log["table"], "path": world.path("_log")}}
     Pipeline(file.from_mapping(log)).run(until_caught_up=True)
