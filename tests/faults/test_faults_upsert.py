@@ -10,13 +10,15 @@ import pytest
 from pyspark.sql import SparkSession
 from support.faults import BUCKET, OF_A_DIRTY_BATCH, QUICK
 from support.pipelines import CHANGES, UPSERT, World
+from support.pipelines.changes import Change, encoded
+from support.pipelines.changes import check as check_rows
 from support.records import Record
 
 from lakeingest.errors import Fenced, StorageUnreachable
 from lakeingest.local import Addresses
 from lakeingest.testing.process import Process
-from lakeingest.testing.s3 import S3Proxy, call_before
-from lakeingest.testing.steps import OF_UPSERT, Step, cut_off_at, end_at, reached
+from lakeingest.testing.s3 import Request, S3Proxy, call_before, lose_answer
+from lakeingest.testing.steps import OF_REPLAY, OF_UPSERT, Step, cut_off_at, end_at, reached
 
 STEPS = (*OF_A_DIRTY_BATCH, *OF_UPSERT)
 SOME = (Step.COMMITTED, Step.REMEMBERED)
@@ -108,20 +110,110 @@ def test_compaction_beside_it(world: World, s3: S3Proxy) -> None:
 
 
 @pytest.mark.slow
-def test_two_runs_at_once(world: World, s3: S3Proxy) -> None:
-    """While one is about to commit its merge another one does: the first is fenced, and has written nothing."""
+@pytest.mark.parametrize(
+    "step",
+    [Step.COMMITTING, *(pytest.param(step, marks=pytest.mark.faults) for step in (Step.WRITING, *OF_UPSERT))],
+    ids=lambda step: step.name.lower(),
+)
+def test_two_runs_at_once(world: World, s3: S3Proxy, step: Step) -> None:
+    """While one is at a step of its batch another one commits it: the first is fenced, and has changed nothing."""
     world.produce(change(1, 1), change(None, 1), change(2, 1), change(2, 3, "D"))
     world.run(trigger={"max_records": 4})
     world.produce(change(1, 5), change(3, 9, "D"), change(None, 2), change(4, 1), change(1, 4))
     path = world.path()
-    s3.fault(
-        lambda request: reached(Step.COMMITTING, request, path, f"{path}_quarantine"),
+    other = s3.fault(
+        lambda request: reached(step, request, path, f"{path}_quarantine"),
         call_before(lambda: world.run(trigger={"max_records": 4})),
         times=1,
     )
     with pytest.raises(Fenced):
         world.run(trigger={"max_records": 3})
+    assert other.hits
     check(world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "step",
+    [Step.COMMITTING, *(pytest.param(step, marks=pytest.mark.faults) for step in (Step.REMEMBERING, Step.ACCOUNTING))],
+    ids=lambda step: step.name.lower(),
+)
+def test_every_commit_loses_its_answer(world: World, s3: S3Proxy, step: Step) -> None:
+    """The store has what it was asked for, and nobody hears of it: the batch is committed once."""
+    path, tried = world.path(), set[str]()
+
+    def first_try(request: Request) -> bool:
+        new = reached(step, request, path, f"{path}_quarantine") and request.key not in tried
+        if new:
+            tried.add(request.key)
+        return new
+
+    lost = s3.fault(first_try, lose_answer())
+    world.produce(change(1, 1), change(None, 1), change(2, 1), change(2, 3, "D"))
+    world.produce(change(1, 5), change(3, 9, "D"), change(None, 2), change(4, 1), change(1, 4))
+    world.run(trigger={"max_records": 4}, retry={"wait": "1 minute"})
+    assert lost.hits > 1
+    s3.clear()
+    check(world)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("step", STEPS[1:], ids=lambda step: step.name.lower())
+def test_a_backfill_is_cut_off(world: World, s3: S3Proxy, step: Step) -> None:
+    """At a step of its second batch; a run takes newer records before the next backfill goes on."""
+    history: list[Change] = [(1, 1, "a", "U"), (None, 1, "b", "U"), (2, 1, "c", "U"), (3, 4, "", "D")]
+    history += [(1, 6, "d", "U"), (4, 8, "", "D"), (None, 2, "e", "U"), (5, 1, "f", "U")]
+    world.changes["source"] = {"start": "latest"}
+    world.produce(*map(encoded, history))
+    world.run()
+    newer: list[Change] = [(4, 2, "g", "U"), (1, 5, "h", "U"), (3, 3, "i", "U")]
+    world.produce(*map(encoded, newer))
+    world.run()
+    path = world.path()
+    at_step = cut_off_at(s3, step, path, f"{path}_quarantine", batch=2)
+    with pytest.raises(StorageUnreachable):
+        world.ingestion().backfill("earliest", max_records=4)
+    assert at_step.is_set()
+    s3.clear()
+    last: list[Change] = [(5, 3, "", "D"), (6, 1, "j", "U"), (4, 9, "k", "U")]
+    world.produce(*map(encoded, last))
+    world.run()
+    world.ingestion().backfill("earliest", max_records=4)
+    check_rows(world, [*history, *newer, *last])
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("step", [*OF_REPLAY, *OF_UPSERT], ids=lambda step: step.name.lower())
+def test_a_replay_is_cut_off(world: World, s3: S3Proxy, step: Step) -> None:
+    """At one of its steps; a run takes newer records before the next replay goes on. What was too long, deletes too, is
+    replayed.
+    """
+    long = "too long " * 9
+    first: list[Change] = [
+        (1, 50, long, "U"),
+        (2, 50, long, "U"),
+        (3, 60, long, "D"),
+        (4, 1, "a", "U"),
+        (5, 9, "b", "U"),
+    ]
+    first += [(None, 1, long, "U"), (5, 10, long, "D")]
+    world.produce(*map(encoded, first))
+    world.run(decode={"max_bytes": 100})
+    second: list[Change] = [(2, 19, "c", "U"), (3, 15, "d", "U")]
+    world.produce(*map(encoded, second))
+    world.run()
+    path = world.path()
+    at_step = cut_off_at(s3, step, path, f"{path}_quarantine")
+    with pytest.raises(StorageUnreachable):
+        world.ingestion().replay("corrected")
+    assert at_step.is_set()
+    s3.clear()
+    third: list[Change] = [(1, 49, "e", "U"), (2, 55, "f", "U"), (3, 70, "g", "U")]
+    world.produce(*map(encoded, third))
+    world.run()
+    world.ingestion().replay("again")
+    assert world.ingestion().replay("and again").moved == 0
+    check_rows(world, [*first, *second, *third])
 
 
 @pytest.mark.slow

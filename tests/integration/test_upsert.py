@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from chispa import assert_df_equality
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from support.pipelines import CHANGES, UPSERT, World
-from support.pipelines.changes import Change, encoded, latest, unread
+from support.pipelines.changes import Change, check, encoded
 from support.pipelines.command_line import Command
 from support.records import Record
 
@@ -29,16 +27,6 @@ from lakeingest.pipeline import Pipeline
 @pytest.fixture
 def world(stack: Addresses, spark: SparkSession, named: str) -> World:
     return World(stack, spark, named, schema={"columns": CHANGES}, table=UPSERT)
-
-
-def check(world: World, changes: Sequence[Change]) -> None:
-    """The table has the latest rows, and nothing else; and the audit agrees."""
-    rows: DataFrame = world.spark.read.format("delta").load(world.path())
-    expected = world.spark.createDataFrame(latest(changes), CHANGES)
-    assert_df_equality(rows.select(expected.columns), expected, ignore_row_order=True, ignore_nullable=True)
-    report = world.ingestion().audit()
-    assert report.conserved, report
-    assert (report.table, report.consumed) == (len(latest(changes)), len(changes) + report.quarantine - unread(changes))
 
 
 def keep_as_bronze(world: World) -> None:
@@ -422,10 +410,15 @@ def test_exported(world: World, readers: list[str]) -> None:
     world.sql("OPTIMIZE {table}")
     assert exported() == [(1, 20, "upsert"), (2, 10, "delete"), (4, 30, "upsert"), (5, 20, "upsert"), (7, 20, "upsert")]
     assert world.ingestion().export(place, partition_by=[]).rows == 0
+    world.sql("ALTER TABLE {table} ADD COLUMN _OP STRING")
+    with pytest.raises(UsageError, match="has a column _op, and so has what is exported"):
+        world.ingestion().export(place, partition_by=[])
 
 
 def test_ties_of_two_partitions_are_counted(world: World) -> None:
-    """The partition's number decides, as it does in any order; the audit says how often."""
+    """The partition's number decides, as it does in any order; status and audit say how often. Ties over two batches
+    are known to an audit that compares the records.
+    """
     values = [(1, 5, "a", 0), (1, 5, "b", 1), (2, 5, "c", 0), (2, 5, "d", 0), (3, 5, "e", 0), (3, 6, "f", 1)]
     made = (Record(encoded((key, at, status, "U")), None, partition) for key, at, status, partition in values)
     world.produce(*made, partitions=2)
@@ -433,7 +426,15 @@ def test_ties_of_two_partitions_are_counted(world: World) -> None:
     assert sorted((row["id"], row["status"]) for row in world.rows()) == [(1, "b"), (2, "d"), (3, "f")]
     report = world.ingestion().audit()
     assert (report.conserved, report.ties) == (True, 1)
-    assert "1 tie: two latest records of a key" in "\n".join(report.text)
+    status = world.ingestion().status()
+    assert status.commits[0]["ties"] == 1
+    for text in (report.text, map(str, status.text)):
+        assert "1 tie: two latest records of a key" in "\n".join(text)
+    world.produce(Record(encoded((3, 6, "g", "U")), None, 0), partitions=2)
+    world.run()
+    assert world.ingestion().audit().ties == 1
+    compared = world.ingestion().audit("source")
+    assert (compared.conserved, compared.ties) == (True, 2)
 
 
 @pytest.mark.slow

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame
 from support.oracle.latest import Change as KeyChange
 from support.oracle.latest import expected as latest_coordinates
+from support.pipelines import CHANGES, World
 
 Change = tuple[int | None, int | None, str, str]
 """Key, order, status, operation."""
@@ -29,3 +32,13 @@ def latest(changes: Sequence[Change]) -> list[Change]:
 def unread(changes: Sequence[Change]) -> int:
     """How many of the changes are refused."""
     return sum(None in change[:2] for change in changes)
+
+
+def check(world: World, changes: Sequence[Change]) -> None:
+    """The table has the latest rows, and nothing else; and the audit agrees."""
+    rows: DataFrame = world.spark.read.format("delta").load(world.path())
+    expected = world.spark.createDataFrame(latest(changes), CHANGES)
+    assert_df_equality(rows.select(expected.columns), expected, ignore_row_order=True, ignore_nullable=True)
+    report = world.ingestion().audit()
+    assert report.conserved, report
+    assert (report.table, report.consumed) == (len(latest(changes)), len(changes) + report.quarantine - unread(changes))
