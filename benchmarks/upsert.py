@@ -4,7 +4,8 @@
 
 Both begin with a table of so many rows. A round of a case is a batch of changes, which each way takes from the same
 topic. By hand: rows are parsed, the latest of each key is chosen by a window, kept, and merged by key, order and delete
-marker; nothing is refused, counted or fenced, and no late delete is remembered. The first round is left out.
+marker; nothing is refused, counted or fenced, and no late delete is remembered. The third way is the same pipeline in
+mode append. The first round is left out.
 
 With --readers that all read deletion vectors, mode upsert marks rows there. By default none are named, and both ways
 rewrite the files.
@@ -97,14 +98,14 @@ class Changes:
             yield json.dumps(change).encode()
 
 
-def of_product(stack: Addresses, most: int, readers: list[str]) -> Pipeline:
-    """The pipeline of mode upsert, with everything on."""
+def of_product(stack: Addresses, name: str, most: int, readers: list[str], **mode: Any) -> Pipeline:
+    """A pipeline with everything on; its table has its name."""
     config = config_of(
         stack,
-        "ours",
+        name,
         source={"topics": [TOPIC]},
         schema={"columns": COLUMNS},
-        table={"path": "s3a://lake/ours", **UPSERT},
+        table={"path": f"s3a://lake/{name}", **mode},
         trigger={"max_records": most},
         readers=readers,
     )
@@ -151,9 +152,10 @@ class ByHand:
 
 
 def measured(stack: Addresses, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Of each case and round, the seconds and CPU seconds of both ways; and at last whether the tables are the same."""
-    changes = Changes(stack, arguments.rows)
-    product = of_product(stack, 2 * arguments.rows, arguments.readers)
+    """Of each case and round, the seconds and CPU seconds of each way; and at last whether the tables are the same."""
+    changes, most = Changes(stack, arguments.rows), 2 * arguments.rows
+    product = of_product(stack, "ours", most, arguments.readers, **UPSERT)
+    appending = of_product(stack, "appended", most, arguments.readers)
     plain = product.spark.newSession()
     for name, value in s3a_options(product.storage).items():
         plain.conf.set(name, value)
@@ -163,6 +165,7 @@ def measured(stack: Addresses, arguments: argparse.Namespace) -> list[dict[str, 
         ways: dict[str, Callable[[], dict[str, float]]] = {
             "lakeingest": lambda: of_batch(product),
             "by hand": lambda: spent(lambda: by_hand.take(begin, end))._asdict(),
+            "append": lambda: of_batch(appending),
         }
         for way in sorted(ways, key=lambda each: each != first):
             took = {"case": case, "way": way, **ways[way]()}
@@ -174,7 +177,7 @@ def measured(stack: Addresses, arguments: argparse.Namespace) -> list[dict[str, 
         if not arguments.only or case in arguments.only:
             for turn in range(arguments.rounds + 1):
                 name = case if turn else f"{case} (first)"
-                take(name, *changes.batch(share, keys), first=("lakeingest", "by hand")[turn % 2])
+                take(name, *changes.batch(share, keys), first=("lakeingest", "by hand", "append")[turn % 3])
     same(plain)
     return figures
 
@@ -202,17 +205,24 @@ def same(spark: SparkSession) -> None:
 
 
 def table(figures: list[dict[str, Any]]) -> str:
-    """Medians of each case, and the product's as shares of the other's."""
-    lines = [f"{'':14} {'lakeingest':>22} {'by hand':>22} {'ratio':>14}"]
+    """Medians of each case, and the product's as shares of the others'."""
+    lines = [f"{'':14} {'lakeingest':>22} {'by hand':>22} {'ratio':>14} {'append':>22} {'ratio':>14}"]
     for case in dict.fromkeys(figure["case"] for figure in figures if "(first)" not in figure["case"]):
-        medians = {
-            way: [_median(figures, case, way, name) for name in ("seconds", "cpu_s")]
-            for way in ("lakeingest", "by hand")
-        }
-        cells = [f"{wall:8.2f} s {cpu:6.2f} s CPU" for wall, cpu in medians.values()]
-        ratios = " ".join(f"{ours / theirs:6.2f}" for ours, theirs in zip(*medians.values(), strict=True))
-        lines.append(f"{case:14} {cells[0]:>22} {cells[1]:>22} {ratios:>14}")
+        product, *others = (
+            [_median(figures, case, way, name) for name in ("seconds", "cpu_s")]
+            for way in ("lakeingest", "by hand", "append")
+        )
+        cells = [_cell(product)]
+        for other in others:
+            ratios = (f"{one / another:6.2f}" for one, another in zip(product, other, strict=True))
+            cells.append(f"{_cell(other)} {' '.join(ratios):>14}")
+        lines.append(f"{case:14} {' '.join(cells)}")
     return "\n".join(lines)
+
+
+def _cell(taken: list[float]) -> str:
+    wall, cpu = taken
+    return f"{f'{wall:8.2f} s {cpu:6.2f} s CPU':>22}"
 
 
 def _median(figures: list[dict[str, Any]], case: str, way: str, name: str) -> float:

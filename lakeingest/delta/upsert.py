@@ -56,7 +56,7 @@ time to time.
 """
 _OWN = ("pipeline", *COORDINATES, "deleted_at")
 """The columns by which a row of the table of deleted keys is known."""
-TIED = "_tied"
+TIED = "_raw_tied"
 _NEWER = "_raw_newer"
 _NUMBER = "_raw_number"
 
@@ -116,8 +116,10 @@ def ordered(names: Iterable[str]) -> str:
 
 
 def latest_of(rows: DataFrame, latest: LatestRows) -> DataFrame:
-    """Of records with the same key the latest one, with _tied BOOLEAN, never null: whether the one before it has the
-    same order, and is of another partition, so that nothing but the partitions' numbers tells which is the later one.
+    """Of records with the same key the latest one, with _raw_tied.
+
+    _raw_tied BOOLEAN, never null: whether the one before it has the same order, and is of another partition, so that
+    nothing but the partitions' numbers tells which is the later one.
     """
     order = [F.col(name).desc() for name in latest.ordered]
     window = Window.partitionBy(*(F.col(key.sql) for key in latest.keys)).orderBy(*order)

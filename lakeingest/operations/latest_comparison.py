@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from lakeingest.delta import coordinates, quarantine
 from lakeingest.delta.latest import LatestRows
 from lakeingest.delta.table import Table
-from lakeingest.delta.upsert import latest_of, ordered
+from lakeingest.delta.upsert import TIED, latest_of, ordered
 from lakeingest.errors import UsageError, number_of
 from lakeingest.ingest import endpoints
 from lakeingest.ingest.batch_plan import BatchPlan, observed
@@ -92,16 +92,19 @@ class _KeyComparison:
         assert batch.latest is not None
         pairs = _pairs(latest_of(accepted, batch.latest), rows, batch, batch.latest, ranges)
         metrics = Observation()
-        beyond = count_where(F.col("kind") == "beyond").alias("beyond")
-        pairs = pairs.observe(metrics, F.count(F.lit(1)).alias("keys"), beyond).where(F.col("kind") != "beyond")
+        counts = {"keys": F.lit(True), "beyond": F.col("kind") == "beyond", "ties": F.col(TIED)}
+        counted = (count_where(condition).alias(name) for name, condition in counts.items())
+        pairs = pairs.observe(metrics, *counted).where(F.col("kind") != "beyond")
         with execution.reader.failures(), frames.observing(self.context.spark):
             differing = frames.keep(pairs)
             try:
                 altered = (*report.altered, *_sentences(differing))
             finally:
                 frames.release(differing)
-        keys, unknown = metrics.get["keys"], metrics.get["beyond"]
-        return replace(report, against=self.against, keys_compared=keys - unknown, keys_beyond=unknown, altered=altered)
+        keys, unknown, ties = (metrics.get[name] for name in counts)
+        return replace(
+            report, against=self.against, keys_compared=keys - unknown, keys_beyond=unknown, ties=ties, altered=altered
+        )
 
     def _changelog(self) -> DataFrame | None:
         """The rows of the other table; None where it is no changelog."""
@@ -146,7 +149,7 @@ class _KeyComparison:
 
 
 def _pairs(latest: DataFrame, table: DataFrame, batch: BatchPlan, by: LatestRows, ranges: OffsetRanges) -> DataFrame:
-    """Each key that has a record or a row: kind STRING, "" where both agree; name STRING.
+    """Each key that has a record or a row: kind STRING, "" where both agree; name STRING; _raw_tied (see `latest_of`).
 
     Args:
         latest: of each key the latest record.
@@ -168,7 +171,8 @@ def _pairs(latest: DataFrame, table: DataFrame, batch: BatchPlan, by: LatestRows
     )
     keys = (F.concat(F.lit(f"{k.path} = "), F.expr(f"string(coalesce(s.{k.sql}, t.{k.sql}))")) for k in by.keys)
     same = reduce(and_, (F.expr(f"s.{key.sql} = t.{key.sql}") for key in by.keys))
-    return records.join(rows, same, "full_outer").select(kind.alias("kind"), F.concat_ws(", ", *keys).alias("name"))
+    pairs = records.join(rows, same, "full_outer")
+    return pairs.select(kind.alias("kind"), F.concat_ws(", ", *keys).alias("name"), F.col(f"s.{TIED}"))
 
 
 def _agree(table: DataFrame, batch: BatchPlan) -> Column:

@@ -45,6 +45,7 @@ def status(reader: PipelineReader, topics: Topics) -> Status:
             "refused": counts.refused,
             "dropped": counts.dropped,
             "left_out": dict(account.left_out) if account else {},
+            "ties": commit.receipt.account.ties if commit.receipt.account else 0,
         }
         commits.append({**_written(commit), **became, "writer": str(commit.receipt.run)})
     backfill = [

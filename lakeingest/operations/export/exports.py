@@ -24,7 +24,7 @@ from lakeingest.delta.additions import Additions
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Run, somebody
-from lakeingest.errors import LakeingestError, StorageError, number_of
+from lakeingest.errors import LakeingestError, StorageError, UsageError, number_of
 from lakeingest.operations.export.objects import ObjectWriter
 from lakeingest.operations.export.place import ExportPlace
 from lakeingest.operations.export.request import ExportRequest
@@ -109,9 +109,21 @@ def _additions(place: ExportPlace, since: int | None, until: int) -> Additions:
 
 
 def _columns(tables: PipelineTables, until: int) -> StructType:
-    """Those of an object: the table's; and _op, where rows may be gone from it."""
+    """Those of an object: the table's; and _op, where rows may be gone from it.
+
+    Raises:
+        UsageError: the table has a column of that name.
+    """
     columns = tables.main.existing(until).schema
-    return columns.add(OPERATION, "string") if tables.config.table.removes else columns
+    if not tables.config.table.removes:
+        return columns
+    if any(name.lower() == OPERATION for name in columns.names):
+        raise UsageError(
+            f"{tables.main.identifier} has a column {OPERATION}, and so has what is exported of it: it says which rows "
+            "are gone",
+            cure=f"give the table's another name (schema: {{names: {{{OPERATION}: operation}}}}), and rebuild it",
+        )
+    return columns.add(OPERATION, "string")
 
 
 def _rows(tables: PipelineTables, since: int | None, until: int, new: Additions) -> DataFrame:

@@ -9,7 +9,7 @@ from typing import Any
 from lakeingest.errors import LakeingestError, NotConserved, number_of
 from lakeingest.operations.results.html import Listing
 from lakeingest.operations.results.showable import Showable
-from lakeingest.operations.results.words import drops
+from lakeingest.operations.results.words import drops, ties
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +45,8 @@ class Report(Showable):
         superseded: of mode upsert: accepted records that are no row any more, or never were: an older one than another
             of its key, or one that deletes a row, or whose row was deleted.
         ties: of mode upsert: how often a batch brought two latest records of a key, of two partitions and with the same
-            order: the partition's number decided; at least.
+            order: the partition's number decided; at least. Where the keys were compared with the records: of how many
+            keys the two latest records are such.
         against: what each key of a table of mode upsert was compared with (`audit --against`); empty where it was not.
         keys_compared, keys_beyond: how many keys were; and how many not, as their records are there no more.
     """
@@ -138,11 +139,7 @@ class Report(Showable):
         if self.gaps:
             yield f"  {number_of(self.gaps, 'offset')} without a record (compaction, transaction markers)"
         if self.ties:
-            yield (
-                f"  {number_of(self.ties, 'tie')}: two latest records of a key, of two partitions and with the same "
-                "order, so that the partition's number decided; add a field to table.order_by, or let the producer's "
-                "key be the table's"
-            )
+            yield f"  {ties(self.ties)}"
         if self.against:
             beyond = f"; {self.keys_beyond:,} not, whose records are there no more" if self.keys_beyond else ""
             yield f"  {number_of(self.keys_compared, 'key')} compared with {self.against}{beyond}"

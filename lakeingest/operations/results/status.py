@@ -11,7 +11,7 @@ from lakeingest.config.durations import duration_text
 from lakeingest.errors import number_of
 from lakeingest.operations.results.html import Listing
 from lakeingest.operations.results.showable import Showable, TextTable
-from lakeingest.operations.results.words import words
+from lakeingest.operations.results.words import ties, words
 
 _COMMITS = ("sequence", "version", "time", "rows", "offsets", "refused", "dropped", "writer")
 
@@ -22,7 +22,7 @@ class Status(Showable):
 
     Attributes:
         partitions: one a topic-partition: topic, partition, frontier, end (offset), lag (offsets).
-        commits: the newest ten: sequence, version, time, rows, offsets, refused, dropped, writer.
+        commits: the newest ten: sequence, version, time, rows, offsets, refused, dropped, ties, writer.
         tables: table and quarantine: path, rows (of quarantine: the pipeline's own that no replay has moved), files,
             bytes, average_file_bytes.
         contract: one a promise: promise, promised, kept, found, by_s (see `contract.state`); empty without a contract.
@@ -89,6 +89,8 @@ class Status(Showable):
             [[commit[name] for name in _COMMITS] for commit in self.commits],
             spare=("writer", "version", "dropped", "offsets"),
         )
+        if count := sum(commit["ties"] for commit in self.commits):
+            yield ties(count)
         for commit in self.backfill:
             rest = f"{number_of(commit['remaining'], 'offset')} left then" if commit["remaining"] else "all was taken"
             yield f"newest commit of a backfill: {commit['sequence']} at {commit['time']}, {rest}"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lakeingest.errors import LakeingestError, PipelineFileError
+from lakeingest.errors import LakeingestError, PipelineFileError, number_of
 
 _WORDS = {None: "—", True: "yes", False: "no"}
 _WORST = (1, 3, 4, 2)
@@ -48,6 +48,14 @@ def drops(dropped: int, left_out: Mapping[str, int]) -> str:
     """Declared drops by their reasons: conditions of transform.where by name, and records without a value."""
     by_reason = {**left_out, "no value": dropped - sum(left_out.values())}
     return ", ".join(f"{count:,} by {name}" for name, count in by_reason.items() if count)
+
+
+def ties(count: int) -> str:
+    """How often the order of `table.order_by` did not say which record of a key is the latest, and the cure."""
+    return (
+        f"{number_of(count, 'tie')}: two latest records of a key, of two partitions and with the same order, so that "
+        "the partition's number decided; add a field to table.order_by, or let the producer's key be the table's"
+    )
 
 
 def as_json(data: Mapping[str, Any], indent: int | None = 2) -> str:
