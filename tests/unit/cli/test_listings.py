@@ -76,7 +76,7 @@ STATUS = Status(
     (
         {
             **{"sequence": 123456, "version": 1234567, "time": "2026-11-26T04:00:00+00:00", "rows": 500_000},
-            **{"offsets": 500_000, "refused": 12345, "dropped": 12345, "left_out": {LONG: 1}},
+            **{"offsets": 500_000, "refused": 12345, "dropped": 12345, "left_out": {LONG: 1}, "ties": 3},
             "writer": f"4f0c on {LONG} since 2026",
         },
     ),

@@ -80,6 +80,7 @@ COMMIT = {
     "offsets": 3001,
     "refused": 3,
     "dropped": 0,
+    "ties": 0,
     "left_out": {HOSTILE: 2},
     "writer": HOSTILE,
 }
