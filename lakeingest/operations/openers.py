@@ -10,6 +10,7 @@ from lakeingest.config import PipelineConfig, Storage, location
 from lakeingest.delta.reader.log import OfflineLog, Unreadable
 from lakeingest.operations import latest_view
 from lakeingest.operations.results.openers import Opener
+from lakeingest.record import DELETE, OPERATION
 from lakeingest.schema.readers import Reader, shut_out
 
 _KEYS = {
@@ -36,13 +37,23 @@ class _TableAddress:
     view: str
     options: str
 
-    def select(self, table: str, quote: str = '"') -> str:
-        """SQL that shows the table; where deletes are rows, by a view of the latest ones."""
+    def select(self, table: str, quote: str = '"', schema: str = "") -> str:
+        """SQL that shows the table; where deletes are rows, by a view of the latest ones.
+
+        Args:
+            schema: where a view is made, and a dot; "" for where the session is.
+        """
         if not self.config.table.marks:
             return f"SELECT * FROM {table};"
-        view = f"{quote}{self.view.lower()}_latest{quote}"
+        view = f"{schema}{quote}{self.view.lower()}_latest{quote}"
         query = latest_view.query(self.config, table, quote)
         return f"CREATE OR REPLACE VIEW {view} AS\n{query};\nSELECT * FROM {view};"
+
+    def in_python(self, code: str) -> str:
+        """Code that opens the table; where deletes are rows, it says that they are among the others."""
+        if not self.config.table.marks:
+            return code
+        return f"# All rows; {OPERATION} is {DELETE} where one deletes. For DuckDB and Spark there is a view.\n{code}"
 
     @property
     def endpoint(self) -> str | None:
@@ -144,7 +155,7 @@ def _trino(place: _TableAddress) -> str:
         *(f"-- {line}" for line in ("delta.register-table-procedure.enabled=true", *store)),
         "CREATE SCHEMA IF NOT EXISTS delta.lakeingest;",
         f"CALL delta.system.register_table('lakeingest', '{place.view.lower()}', '{place.url}');",
-        place.select(f'delta.lakeingest."{place.view.lower()}"'),
+        place.select(f'delta.lakeingest."{place.view.lower()}"', schema="delta.lakeingest."),
     )
     return "\n".join(lines)
 
@@ -178,15 +189,16 @@ def _duckdb(place: _TableAddress) -> str:
 
 
 def _polars(place: _TableAddress) -> str:
-    return f'import polars as pl\npl.scan_delta("{place.url}"{place.options}).collect()'
+    return place.in_python(f'import polars as pl\npl.scan_delta("{place.url}"{place.options}).collect()')
 
 
 def _delta_rs(place: _TableAddress) -> str:
-    return f'from deltalake import DeltaTable\nDeltaTable("{place.url}"{place.options}).to_pyarrow_table()'
+    table = f'DeltaTable("{place.url}"{place.options})'
+    return place.in_python(f"from deltalake import DeltaTable\n{table}.to_pyarrow_table()")
 
 
 def _pandas(place: _TableAddress) -> str:
-    return f'from deltalake import DeltaTable\nDeltaTable("{place.url}"{place.options}).to_pandas()'
+    return _delta_rs(place).replace("to_pyarrow_table", "to_pandas")
 
 
 _TOOLS: Mapping[str, tuple[Reader, str, Callable[[_TableAddress], str]]] = {

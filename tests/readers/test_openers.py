@@ -36,10 +36,37 @@ def world(stack: Addresses, spark: SparkSession) -> World:
     return world
 
 
+@pytest.fixture(scope="module")
+def changelog(stack: Addresses, spark: SparkSession) -> World:
+    """A table whose deletes are rows."""
+    marker = {"field": "text", "values": ["gone"]}
+    table = {"path": "s3a://lake/2026-log", "mode": "changelog", "keys": ["n"], "on_delete_marker": marker}
+    world = World(stack, spark, "log", table=table)
+    changes = [(1, "a"), (2, "b"), (1, "c"), (3, "d"), (2, "gone")]
+    world.produce(*(json.dumps({"n": n, "text": text}).encode() for n, text in changes))
+    world.run()
+    return world
+
+
+LATEST = [[2, 1, "c"], [3, 3, "d"]]
+"""Of the changelog."""
+
+
 @pytest.fixture
 def printed(world: World, lakeingest: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    return code_of(world, lakeingest, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def printed_of_log(
+    changelog: World, lakeingest: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, str]:
+    return code_of(changelog, lakeingest, tmp_path, monkeypatch)
+
+
+def code_of(world: World, lakeingest: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Tool → code; the keys are where the command says that the tools look for them."""
-    file = tmp_path / "openers.yaml"
+    file = tmp_path / f"{world.name}.yaml"
     file.write_text(json.dumps(world.values()))
     told = lakeingest("sql", file, "--output", "json").data
     assert [*told["credentials"]] == ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
@@ -78,7 +105,20 @@ def test_spark_opens_the_table(world: World, printed: dict[str, str]) -> None:
     assert sorted([row["_offset"], row["n"], row["text"]] for row in found.collect()) == wanted(world)
 
 
-def test_trino_opens_the_table(world: World, printed: dict[str, str], tmp_path: Path) -> None:
+def test_the_latest_rows_of_a_changelog(changelog: World, printed_of_log: dict[str, str]) -> None:
+    """By the view that is printed; who opens the files alone is told that the table has more."""
+    statements = printed_of_log["Spark SQL"].rstrip(";").split(";\n")
+    rows = [changelog.spark.sql(statement).collect() for statement in statements][-1]
+    assert sorted([row["_offset"], row["n"], row["text"]] for row in rows) == LATEST
+    with direct(changelog.stack.s3):
+        assert opened("DuckDB", printed_of_log["DuckDB"]) == LATEST
+        assert "_op is delete where one deletes" in printed_of_log["polars"]
+        assert len(opened("polars", printed_of_log["polars"])) == 5
+
+
+def test_trino_opens_the_tables(
+    world: World, printed: dict[str, str], printed_of_log: dict[str, str], tmp_path: Path
+) -> None:
     """With the settings of the catalog that stand in comments, and the statements."""
     if (java := environments.java()) is None:
         pytest.skip(f"Trino needs Java {environments.OLDEST_JAVA} or newer, and this machine has none")
@@ -89,3 +129,4 @@ def test_trino_opens_the_table(world: World, printed: dict[str, str], tmp_path: 
         direct(f"http://127.0.0.1:{port}"),
     ):
         assert opened("Trino", printed["Trino"], port) == wanted(world)
+        assert opened("Trino", printed_of_log["Trino"], port) == LATEST
