@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -29,8 +29,23 @@ from lakeingest.schema import ddl
 STAGE = "table"
 NULL_KEY = "NULL_KEY"
 NULL_ORDER = "NULL_ORDER"
-_SUFFIXES: dict[T.DataType, str] = {T.ByteType(): "Y", T.ShortType(): "S", T.IntegerType(): "", T.LongType(): "L"}
-"""Of SQL's literals of these types."""
+
+
+class _WholeNumber(NamedTuple):
+    """A type: what stands behind SQL's literals of it, and its size."""
+
+    suffix: str
+    bits: int
+
+
+_WHOLE_NUMBERS: dict[T.DataType, _WholeNumber] = {
+    T.ByteType(): _WholeNumber("Y", 8),
+    T.ShortType(): _WholeNumber("S", 16),
+    T.IntegerType(): _WholeNumber("", 32),
+    T.LongType(): _WholeNumber("L", 64),
+}
+_PARTS = 3
+"""Bits: the bounds of keys are at the ends of eighths to quarters of what lies between them."""
 _WHOLE = (T.StructType, T.ArrayType, T.MapType, T.VariantType)
 
 
@@ -56,14 +71,24 @@ class ComparedField:
         value = F.col(self.sql)
         return value.isNull() | F.isnan(value) if isinstance(self.type, T.FloatType | T.DoubleType) else value.isNull()
 
+    def around(self, least: Any, greatest: Any) -> tuple[Any, Any]:
+        """Bounds around these: of whole numbers some that stay the same from batch to batch, as long as the keys are
+        spread as before. Spark compiles a statement anew for each other number in it.
+        """
+        if self.type not in _WHOLE_NUMBERS or least is None or greatest is None:
+            return least, greatest
+        step = 1 << max(0, (greatest - least).bit_length() - _PARTS)
+        limit = 1 << (_WHOLE_NUMBERS[self.type].bits - 1)
+        return max(least // step * step, -limit), min((greatest // step + 1) * step, limit) - 1
+
     def literal(self, value: Any) -> str | None:
         """SQL: a value of it as a literal; None where it has none that Delta would leave files out by, or may not be
         shown: Delta writes the condition of a MERGE into the log.
         """
         if not self.visible:
             return None
-        if self.type in _SUFFIXES:
-            return f"{value}{_SUFFIXES[self.type]}"
+        if self.type in _WHOLE_NUMBERS:
+            return f"{value}{_WHOLE_NUMBERS[self.type].suffix}"
         if isinstance(self.type, T.DateType):
             return f"DATE'{value}'"
         if isinstance(self.type, T.StringType):
@@ -125,7 +150,7 @@ class LatestRows:
             extents: the least and the greatest value of each field of a key; null where there are no records.
         """
         for field, extent in zip(self.keys, extents, strict=True):
-            least, greatest = (None if value is None else field.literal(value) for value in extent)
+            least, greatest = (None if value is None else field.literal(value) for value in field.around(*extent))
             if least is not None and greatest is not None:
                 yield f"t.{field.sql} >= {least} AND t.{field.sql} <= {greatest}"
 

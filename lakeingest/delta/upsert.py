@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -26,10 +26,12 @@ from lakeingest.delta import commit_log, coordinates, kinds, statistics
 from lakeingest.delta.commit import LAST_VERSION
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.latest import LatestRows
+from lakeingest.delta.maintenance import optimize
 from lakeingest.delta.receipt import of_removal
 from lakeingest.delta.table import Table
 from lakeingest.record import COORDINATES, DELETES, Frontier, OffsetRanges
 from lakeingest.schema import ddl
+from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures
 from lakeingest.spark.session import setting
 
@@ -46,14 +48,9 @@ _SETTINGS = {
     "optimizeWrite": "spark.databricks.delta.optimizeWrite.enabled",
 }
 """Option of Delta's writer → the setting from which a MERGE takes it."""
-_PROPERTIES = {
-    **kinds.properties("deletes"),
-    statistics.LISTED: ",".join(COORDINATES),
-    "delta.autoOptimize.autoCompact": "true",
-}
-"""Of the table of deleted keys: its log has no key; and each batch reads it, so that its small files are made one from
-time to time.
-"""
+_PROPERTIES = {**kinds.properties("deletes"), statistics.LISTED: ",".join(COORDINATES)}
+"""Of the table of deleted keys: its log has no key."""
+_FILE_BYTES = 128 * 2**20
 _OWN = ("pipeline", *COORDINATES, "deleted_at")
 """The columns by which a row of the table of deleted keys is known."""
 TIED = "_raw_tied"
@@ -127,8 +124,8 @@ def latest_of(rows: DataFrame, latest: LatestRows) -> DataFrame:
     last_two = rows.withColumn(_NUMBER, F.row_number().over(window)).where(f"{_NUMBER} <= 2")
     place = F.struct(*COORDINATES[:2])
     tied = F.lead(place).over(window) != place
-    for field in latest.order:
-        tied &= F.lead(F.col(field.sql)).over(window) == F.col(field.sql)
+    for each in latest.order:
+        tied &= F.lead(F.col(each.sql)).over(window) == F.col(each.sql)
     return last_two.withColumn(TIED, F.coalesce(tied, F.lit(False))).where(f"{_NUMBER} = 1").drop(_NUMBER)
 
 
@@ -150,7 +147,7 @@ def _view(rows: DataFrame, target: SparkSession) -> Iterator[str]:
         rows.sparkSession.catalog.dropGlobalTempView(name)
 
 
-@dataclass(frozen=True)
+@dataclass
 class DeletedKeys:
     """The table of deleted keys.
 
@@ -159,16 +156,26 @@ class DeletedKeys:
     _topic STRING, _partition INT, _offset BIGINT      the record's coordinates
     pipeline STRING                                    whose record it was
     deleted_at TIMESTAMP                               when its batch ran
+
+    Attributes:
+        join_after: each batch reads it: its files are made one at each version that is a multiple of this number. Delta
+            would do it by itself, but computes the state of the log for it behind each commit.
     """
 
     table: Table
     pipeline: str
+    join_after: int = 50
+    _version: int | None = field(default=None, init=False)
 
-    def remember(self, rows: DataFrame, latest: LatestRows, now: datetime) -> None:
+    def remember(self, rows: DataFrame, latest: LatestRows, now: datetime, seen: int | None) -> int | None:
         """Commit what some records delete. What was remembered before may be remembered again.
 
         Args:
             rows: records, with _raw_deletes.
+            seen: the version that was read for these records.
+
+        Returns:
+            The version behind the commit; but `seen` where somebody else has written to the table since, too.
         """
         deletes = rows.where(DELETES).select(
             *_aliased(latest), *COORDINATES, F.lit(self.pipeline).alias("pipeline"), F.lit(now).alias("deleted_at")
@@ -181,15 +188,33 @@ class DeletedKeys:
         self.table.widen(existing, deletes.schema)
         with storage_failures(self.table.identifier):
             self.table.append(deletes, {"optimizeWrite": "false"})
+        version = self.version()
+        # A new table has a commit that makes it.
+        return version if version == (1 if seen is None else seen + 1) else seen
 
-    def without_superseded(self, rows: DataFrame, latest: LatestRows) -> DataFrame:
-        """The records but for those whose key was deleted by a later one."""
+    def join_files(self) -> None:
+        """Make one file of its small ones, if that is due."""
+        if self._version is not None and self._version % self.join_after == 0:
+            optimize.compact(self.table, _FILE_BYTES, "zstd")
+
+    @contextmanager
+    def without_superseded(self, rows: DataFrame, latest: LatestRows) -> Iterator[DataFrame]:
+        """The records but for those whose key was deleted by a later one; which these are is computed first.
+
+        Args:
+            rows: kept.
+        """
         if self.table.schema() is None:
-            return rows
-        keys = rows.select(*latest.renamed_keys)
-        same = [F.col(f"key_{at}") == F.col(f"_key_{at}") for at, _ in enumerate(latest.keys, 1)]
-        # The batch has few keys; of what is remembered there is more from day to day.
-        return _superseded(rows, latest, _newest(self._rows().join(keys, same, "left_semi")), "left_anti")
+            yield rows
+            return
+        superseded = frames.keep(_superseded(rows, latest, self._rows()))
+        try:
+            with storage_failures(self.table.identifier):
+                none = superseded.isEmpty()
+            # As a rule: the merge has less to plan then.
+            yield rows if none else rows.join(superseded, list(COORDINATES), "left_anti")
+        finally:
+            frames.release(superseded)
 
     def _rows(self, version: int | None = None) -> DataFrame:
         """The pipeline's own rows, as they stand now, or stood in a version."""
@@ -199,12 +224,13 @@ class DeletedKeys:
         """Its newest version; None where there is no such table yet."""
         if self.table.schema() is None:
             return None
-        last, history = self.table.spark.conf.get(LAST_VERSION, None), TableHistory(self.table)
+        history = TableHistory(self.table)
         with storage_failures(self.table.identifier):
-            # Two files of the log, in place of a query: what the session wrote last is this table, as a rule.
-            if last and history.entry(int(last)) is not None and history.entry(int(last) + 1) is None:
-                return int(last)
-        return int(history.history(1)[0]["version"])
+            if self._version is None or history.entry(self._version) is None:
+                self._version = int(history.history(1)[0]["version"])
+            while history.entry(self._version + 1) is not None:
+                self._version += 1
+        return self._version
 
     def has_changed(self, version: int | None) -> bool:
         """Whether somebody has written to it since it had this version."""
@@ -229,8 +255,8 @@ class DeletedKeys:
         if deleted_keys.table.schema() is None:
             return
         committed = commit_log.read(main, self.pipeline).frontier
-        deletes = _newest(deleted_keys._rows().where(~coordinates.not_before(committed)))
-        deleted = _superseded(rows, latest, deletes, "left_semi").select(*COORDINATES)
+        deletes = deleted_keys._rows().where(~coordinates.not_before(committed))
+        deleted = _superseded(rows, latest, deletes).distinct()
         metadata = {_SETTINGS["userMetadata"]: of_removal(self.pipeline)}
         with storage_failures(main.identifier), setting(session, metadata):
             if not deleted.isEmpty():
@@ -253,30 +279,21 @@ class DeletedKeys:
             self.table.merge(rows.select(*_OWN).distinct(), _OWN, "WHEN MATCHED THEN DELETE")
 
 
-def _newest(deletes: DataFrame) -> DataFrame:
-    """Of each key the newest delete: _key_1, _key_2, … and _raw_newer, what is compared of it. No column of a record
-    has such a name.
+def _superseded(rows: DataFrame, latest: LatestRows, deletes: DataFrame) -> DataFrame:
+    """The coordinates of rows whose key was deleted by a later record; once for each such record.
 
     Args:
         deletes: rows of the table of deleted keys.
     """
+    # No column of a record has such a name.
     keys = [F.col(name).alias(f"_{name}") for name in deletes.columns if name.startswith("key_")]
     order = [name for name in deletes.columns if name.startswith("order_")]
-    return deletes.groupBy(*keys).agg(F.expr(f"max({ordered((*order, *COORDINATES))}) AS {_NEWER}"))
-
-
-def _superseded(rows: DataFrame, latest: LatestRows, deletes: DataFrame, how: str) -> DataFrame:
-    """Rows by whether a later record deleted their key.
-
-    Args:
-        deletes: as `_newest` gives them.
-        how: left_semi for those, left_anti for the others.
-    """
+    newer = deletes.select(*keys, F.expr(f"{ordered((*order, *COORDINATES))} AS {_NEWER}"))
     older = F.expr(f"{ordered(latest.ordered)} < {_NEWER}")
-    return rows.join(deletes, [*latest.same_keys, older], how)
+    return rows.join(newer, [*latest.same_keys, older]).select(*COORDINATES)
 
 
 def _aliased(latest: LatestRows) -> Iterator[Column]:
     for name, fields in (("key", latest.keys), ("order", latest.order)):
-        for at, field in enumerate(fields, 1):
-            yield F.col(field.sql).alias(f"{name}_{at}")
+        for at, each in enumerate(fields, 1):
+            yield F.col(each.sql).alias(f"{name}_{at}")

@@ -2,11 +2,11 @@
 
 1. The records are decided, once, and of those that are accepted the latest of each key is kept: a MERGE reads them
    twice.
-2. What they delete is remembered. A batch that ends here is read again, and its deletes are remembered again.
-3. They are merged into the table, but for those that a later record deleted before. The receipt names the records that
-   were refused: rows of this mode do not stay, so that no difference of coordinates would tell which records a batch
-   that was cut off has still to bring to quarantine.
-4. If somebody wrote to the memory of deletes between 2 and 3, rows that another job has deleted meanwhile are taken out
+2. Those are left out whose key is deleted by a later record, as far as the memory of deletes tells.
+3. What they delete is remembered. A batch that ends here is read again, and its deletes are remembered again.
+4. They are merged into the table. The receipt names the records that were refused: rows of this mode do not stay, so
+   that no difference of coordinates would tell which records a batch that was cut off has still to bring to quarantine.
+5. If somebody else wrote to the memory of deletes since 2, rows that another job has deleted meanwhile are taken out
    again. The receipt names the version that was seen, so that the next start of a job that was cut off does it.
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def write(
     execution: MicroBatchExecution, decided: Decided, kafka: DataFrame, receipt: Receipt, existing_count: int
 ) -> tuple[Commit, Account]:
-    """Steps 1 to 3; the commit, and what became of the batch's records.
+    """Steps 1 to 5; the commit, and what became of the batch's records.
 
     Args:
         kafka: the records, where the refused ones have to be read again (see `Decided.set_aside`).
@@ -79,7 +79,7 @@ def merge_replayed(execution: MicroBatchExecution, accepted: DataFrame, receipt:
 def _merge(
     execution: MicroBatchExecution, rows: DataFrame, receipt: Receipt, batch: BatchPlan, bounds: tuple[str, ...]
 ) -> Commit:
-    """Steps 2 to 4.
+    """Steps 2 to 5.
 
     Args:
         rows: of each key the latest record.
@@ -93,11 +93,15 @@ def _merge(
     mode = Upsert(latest, execution.context.merge_session, bounds)
     if deleted_keys is None:
         return execution.commit_rows(rows, receipt, batch, mode)
-    if account.deletes:
-        deleted_keys.remember(rows, latest, batch.now)
-    receipt = replace(receipt, account=replace(account, remembered=deleted_keys.version()))
-    commit = execution.commit_rows(deleted_keys.without_superseded(rows, latest), receipt, batch, mode)
+    seen = deleted_keys.version()
+    with deleted_keys.without_superseded(rows, latest) as standing:
+        if account.deletes:
+            seen = deleted_keys.remember(rows, latest, batch.now, seen)
+        receipt = replace(receipt, account=replace(account, remembered=seen))
+        commit = execution.commit_rows(standing, receipt, batch, mode)
     take_out_deleted(execution, commit.receipt, lambda: batch)
+    if account.deletes:
+        deleted_keys.join_files()
     return commit
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -18,6 +20,7 @@ from support.pipelines.receipts import receipt
 
 from lakeingest.config.parts import Table as TableOptions
 from lakeingest.delta import commit, latest
+from lakeingest.delta.history import TableHistory
 from lakeingest.delta.latest import LatestRows
 from lakeingest.delta.table import Table
 from lakeingest.delta.upsert import TIED, DeletedKeys, Upsert, latest_of
@@ -54,12 +57,13 @@ class Applied:
         """Records, each with whether it deletes."""
         self.number += 1
         frame = self.spark.createDataFrame(rows, f"{self.columns}, {DELETES} BOOLEAN")
-        newer = self.deleted_keys.without_superseded(latest_of(frame, self.latest).drop(TIED), self.latest).persist()
-        commit.write(
-            self.table, newer, receipt(self.number, 1), "zstd", mode=Upsert(self.latest, self.spark.newSession())
-        )
-        self.deleted_keys.remember(newer, self.latest, NOW)
-        newer.unpersist()
+        rows, seen = latest_of(frame, self.latest).drop(TIED).persist(), self.deleted_keys.version()
+        with self.deleted_keys.without_superseded(rows, self.latest) as newer:
+            self.deleted_keys.remember(rows, self.latest, NOW, seen)
+            mode = Upsert(self.latest, self.spark.newSession())
+            commit.write(self.table, newer, receipt(self.number, 1), "zstd", mode=mode)
+        self.deleted_keys.join_files()
+        rows.unpersist()
 
     @property
     def rows(self) -> DataFrame:
@@ -68,12 +72,12 @@ class Applied:
 
 def record(at: int, change: Change) -> tuple[Any, ...]:
     order, partition, offset = change.order
-    return (at, change.key, order, "t", partition, offset, change.deletes)
+    return (at, change.key, order, f"t{at}", partition, offset, change.deletes)
 
 
 @pytest.mark.parametrize("marks", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["rewritten", "marked"])
 def test_order_cuts_and_repetition_change_nothing(spark: SparkSession, tmp_path: Path, marks: bool) -> None:
-    """Three hundred histories at once: their keys have nothing in common."""
+    """Three hundred histories at once: their keys have nothing in common, nor have their coordinates."""
     dice = random.Random(47)
     histories = [history(dice) for _ in range(300)]
     applied = Applied(spark, tmp_path, COLUMNS, keys=["h", "k"], order_by=["o"])
@@ -82,7 +86,7 @@ def test_order_cuts_and_repetition_change_nothing(spark: SparkSession, tmp_path:
     for cut in zip_longest(*(batches(dice, changes) for changes in histories), fillvalue=()):
         applied.apply([record(at, change) for at, batch in enumerate(cut) for change in batch])
     rows = [
-        (at, key, order, "t", partition, offset)
+        (at, key, order, f"t{at}", partition, offset)
         for at, changes in enumerate(histories)
         for key, (order, partition, offset) in expected(changes).items()
     ]
@@ -114,6 +118,32 @@ def test_which_keys_are_the_same(
     applied.apply([(same[0], "t", 0, 200, True)])
     applied.apply([(same[1], "t", 0, 150, False)])
     assert applied.rows.count() == len(others)
+
+
+def test_the_memory_knows_its_version_and_joins_its_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Behind a commit of its own it has the next version, unless somebody else has written to it too."""
+    columns = "k INT, _topic STRING, _partition INT, _offset BIGINT"
+    applied = Applied(spark, tmp_path, columns, keys=["k"])
+    memory = replace(applied.deleted_keys, join_after=4)
+    beside = replace(memory)
+    rows = spark.createDataFrame([(1, "t", 0, 5, True)], f"{columns}, {DELETES} BOOLEAN")
+    assert memory.version() is None
+    assert memory.remember(rows, applied.latest, NOW, None) == 1
+    assert memory.remember(rows, applied.latest, NOW, 1) == 2
+    assert not memory.has_changed(2)
+    beside.remember(rows, applied.latest, NOW, 2)
+    assert memory.has_changed(2)
+    assert memory.remember(rows, applied.latest, NOW, 2) == 2
+    for _ in range(2):
+        memory.join_files()
+        operations = [entry["operation"] for entry in TableHistory(memory.table).history(None)]
+        assert operations == ["OPTIMIZE", "WRITE", "WRITE", "WRITE", "WRITE", "CREATE TABLE"]
+        assert memory.version() == 5
+    spark.sql(f"DROP TABLE {memory.table.sql}")
+    shutil.rmtree(tmp_path / "t_deletes", ignore_errors=True)
+    assert memory.version() is None
+    assert memory.remember(rows, applied.latest, NOW, 5) == 5
+    assert memory.version() == 1
 
 
 def test_nulls_within_structs_stay(spark: SparkSession, tmp_path: Path) -> None:

@@ -121,14 +121,9 @@ def _settle(state: State, process: Process) -> tuple[State, Process | None]:
 
 
 def _take(state: State, process: Process) -> tuple[State, Process | None]:
-    batch, at = state.done(process.job), "remember" if "remember first" in state.jobs.cures else "see"
+    batch = state.done(process.job)
     more = batch < len(state.jobs.batches(process.job))
-    return state, process._replace(at=at, batch=batch) if more else None
-
-
-def _remember(state: State, process: Process) -> tuple[State, Process | None]:
-    at = "see" if "remember first" in state.jobs.cures else "look"
-    return state.remember(process.job, process.batch), process._replace(at=at)
+    return state, process._replace(at="see", batch=batch) if more else None
 
 
 def _see(state: State, process: Process) -> tuple[State, Process | None]:
@@ -137,7 +132,20 @@ def _see(state: State, process: Process) -> tuple[State, Process | None]:
 
 def _read(state: State, process: Process) -> tuple[State, Process | None]:
     newest = max((delete.order for delete in state.memory), default=-1)
-    return state, process._replace(at="commit", newest_delete=newest, snapshot=len(state.commits))
+    at = "remember" if "remember first" in state.jobs.cures else "merge"
+    return state, process._replace(at=at, newest_delete=newest)
+
+
+def _remember(state: State, process: Process) -> tuple[State, Process | None]:
+    behind = state.remember(process.job, process.batch)
+    at = "merge" if "remember first" in state.jobs.cures else "look"
+    # Another one's commit since "see" stays to be looked behind.
+    seen = behind.writes if state.writes == process.remembered else process.remembered
+    return behind, process._replace(at=at, remembered=seen)
+
+
+def _merge(state: State, process: Process) -> tuple[State, Process | None]:
+    return state, process._replace(at="commit", snapshot=len(state.commits))
 
 
 def _commit(state: State, process: Process) -> tuple[State, Process | None]:
@@ -159,9 +167,10 @@ def _look(state: State, process: Process) -> tuple[State, Process | None]:
 _STEPS: dict[str, Callable[[State, Process], tuple[State, Process | None]]] = {
     "settle": _settle,
     "take": _take,
-    "remember": _remember,
     "see": _see,
     "read": _read,
+    "remember": _remember,
+    "merge": _merge,
     "commit": _commit,
     "look": _look,
 }
