@@ -31,7 +31,6 @@ from lakeingest.delta.receipt import of_removal
 from lakeingest.delta.table import Table
 from lakeingest.record import COORDINATES, DELETES, Frontier, OffsetRanges
 from lakeingest.schema import ddl
-from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures
 from lakeingest.spark.session import setting
 
@@ -167,15 +166,15 @@ class DeletedKeys:
     join_after: int = 50
     _version: int | None = field(default=None, init=False)
 
-    def remember(self, rows: DataFrame, latest: LatestRows, now: datetime, seen: int | None) -> int | None:
+    def remember(self, rows: DataFrame, latest: LatestRows, now: datetime, read_version: int | None) -> int | None:
         """Commit what some records delete. What was remembered before may be remembered again.
 
         Args:
             rows: records, with _raw_deletes.
-            seen: the version that was read for these records.
+            read_version: the version that was read for these records.
 
         Returns:
-            The version behind the commit; but `seen` where somebody else has written to the table since, too.
+            The version behind the commit; but `read_version` where somebody else has written to the table since, too.
         """
         deletes = rows.where(DELETES).select(
             *_aliased(latest), *COORDINATES, F.lit(self.pipeline).alias("pipeline"), F.lit(now).alias("deleted_at")
@@ -190,31 +189,27 @@ class DeletedKeys:
             self.table.append(deletes, {"optimizeWrite": "false"})
         version = self.version()
         # A new table has a commit that makes it.
-        return version if version == (1 if seen is None else seen + 1) else seen
+        return version if version == (1 if read_version is None else read_version + 1) else read_version
 
     def join_files(self) -> None:
         """Make one file of its small ones, if that is due."""
         if self._version is not None and self._version % self.join_after == 0:
             optimize.compact(self.table, _FILE_BYTES, "zstd")
 
-    @contextmanager
-    def without_superseded(self, rows: DataFrame, latest: LatestRows) -> Iterator[DataFrame]:
-        """The records but for those whose key was deleted by a later one; which these are is computed first.
+    def without_superseded(self, rows: DataFrame, latest: LatestRows, read_version: int | None) -> DataFrame:
+        """The records but for those whose key was deleted by a later one; whether there are such is computed.
 
         Args:
             rows: kept.
+            read_version: the table's version; None where there is no such table.
         """
-        if self.table.schema() is None:
-            yield rows
-            return
-        superseded = frames.keep(_superseded(rows, latest, self._rows()))
-        try:
-            with storage_failures(self.table.identifier):
-                none = superseded.isEmpty()
-            # As a rule: the merge has less to plan then.
-            yield rows if none else rows.join(superseded, list(COORDINATES), "left_anti")
-        finally:
-            frames.release(superseded)
+        if read_version is None:
+            return rows
+        superseded = _superseded(rows, latest, self._rows())
+        with storage_failures(self.table.identifier):
+            # As a rule there are none, and the merge has less to plan. What is kept of a table is computed anew when
+            # somebody writes to it, as `remember` does.
+            return rows if superseded.isEmpty() else rows.join(superseded, list(COORDINATES), "left_anti")
 
     def _rows(self, version: int | None = None) -> DataFrame:
         """The pipeline's own rows, as they stand now, or stood in a version."""
@@ -222,11 +217,11 @@ class DeletedKeys:
 
     def version(self) -> int | None:
         """Its newest version; None where there is no such table yet."""
-        if self.table.schema() is None:
-            return None
         history = TableHistory(self.table)
         with storage_failures(self.table.identifier):
             if self._version is None or history.entry(self._version) is None:
+                if self.table.schema() is None:
+                    return None
                 self._version = int(history.history(1)[0]["version"])
             while history.entry(self._version + 1) is not None:
                 self._version += 1

@@ -93,12 +93,12 @@ def _merge(
     mode = Upsert(latest, execution.context.merge_session, bounds)
     if deleted_keys is None:
         return execution.commit_rows(rows, receipt, batch, mode)
-    seen = deleted_keys.version()
-    with deleted_keys.without_superseded(rows, latest) as standing:
-        if account.deletes:
-            seen = deleted_keys.remember(rows, latest, batch.now, seen)
-        receipt = replace(receipt, account=replace(account, remembered=seen))
-        commit = execution.commit_rows(standing, receipt, batch, mode)
+    read_version = deleted_keys.version()
+    standing = deleted_keys.without_superseded(rows, latest, read_version)
+    if account.deletes:
+        read_version = deleted_keys.remember(rows, latest, batch.now, read_version)
+    receipt = replace(receipt, account=replace(account, remembered=read_version))
+    commit = execution.commit_rows(standing, receipt, batch, mode)
     take_out_deleted(execution, commit.receipt, lambda: batch)
     if account.deletes:
         deleted_keys.join_files()

@@ -58,10 +58,10 @@ class Applied:
         self.number += 1
         frame = self.spark.createDataFrame(rows, f"{self.columns}, {DELETES} BOOLEAN")
         rows, seen = latest_of(frame, self.latest).drop(TIED).persist(), self.deleted_keys.version()
-        with self.deleted_keys.without_superseded(rows, self.latest) as newer:
-            self.deleted_keys.remember(rows, self.latest, NOW, seen)
-            mode = Upsert(self.latest, self.spark.newSession())
-            commit.write(self.table, newer, receipt(self.number, 1), "zstd", mode=mode)
+        newer = self.deleted_keys.without_superseded(rows, self.latest, seen)
+        self.deleted_keys.remember(rows, self.latest, NOW, seen)
+        mode = Upsert(self.latest, self.spark.newSession())
+        commit.write(self.table, newer, receipt(self.number, 1), "zstd", mode=mode)
         self.deleted_keys.join_files()
         rows.unpersist()
 
