@@ -2,13 +2,13 @@
 
     python benchmarks/upsert.py [--rows 1000000] [--rounds 3] [--only "1 % uniform" …] [--readers spark …] [--json FILE]
 
-Both begin with a table of so many rows. A round of a case is a batch of changes, which each way takes from the same
+Each way begins with a table of so many rows. A round of a case is a batch of changes, which it takes from the same
 topic. By hand: rows are parsed, the latest of each key is chosen by a window, kept, and merged by key, order and delete
 marker; nothing is refused, counted or fenced, and no late delete is remembered. The third way is the same pipeline in
 mode append. The first round is left out.
 
-With --readers that all read deletion vectors, mode upsert marks rows there. By default none are named, and both ways
-rewrite the files.
+With --readers that all read deletion vectors, mode upsert marks rows there. By default none are named, and it rewrites
+the files, as the way by hand does.
 """
 
 from __future__ import annotations

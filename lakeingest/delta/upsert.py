@@ -157,8 +157,8 @@ class DeletedKeys:
     deleted_at TIMESTAMP                               when its batch ran
 
     Attributes:
-        join_after: each batch reads it: its files are made one at each version that is a multiple of this number. Delta
-            would do it by itself, but computes the state of the log for it behind each commit.
+        join_after: how many versions lie between two compactions of its files, all of which each batch reads. Delta's
+            own compaction (autoCompact) computes the state of the log behind each commit.
     """
 
     table: Table

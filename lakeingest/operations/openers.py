@@ -192,13 +192,16 @@ def _polars(place: _TableAddress) -> str:
     return place.in_python(f'import polars as pl\npl.scan_delta("{place.url}"{place.options}).collect()')
 
 
+def _deltalake(place: _TableAddress, method: str) -> str:
+    return place.in_python(f'from deltalake import DeltaTable\nDeltaTable("{place.url}"{place.options}).{method}()')
+
+
 def _delta_rs(place: _TableAddress) -> str:
-    table = f'DeltaTable("{place.url}"{place.options})'
-    return place.in_python(f"from deltalake import DeltaTable\n{table}.to_pyarrow_table()")
+    return _deltalake(place, "to_pyarrow_table")
 
 
 def _pandas(place: _TableAddress) -> str:
-    return _delta_rs(place).replace("to_pyarrow_table", "to_pandas")
+    return _deltalake(place, "to_pandas")
 
 
 _TOOLS: Mapping[str, tuple[Reader, str, Callable[[_TableAddress], str]]] = {

@@ -60,7 +60,8 @@ class Applied:
         rows, seen = latest_of(frame, self.latest).drop(TIED).persist(), self.deleted_keys.version()
         newer = self.deleted_keys.without_superseded(rows, self.latest, seen)
         self.deleted_keys.remember(rows, self.latest, NOW, seen)
-        mode = Upsert(self.latest, self.spark.newSession())
+        bounds = self.latest.bounds(rows.agg(*self.latest.extents).collect()[0])
+        mode = Upsert(self.latest, self.spark.newSession(), tuple(bounds))
         commit.write(self.table, newer, receipt(self.number, 1), "zstd", mode=mode)
         self.deleted_keys.join_files()
         rows.unpersist()
@@ -100,6 +101,8 @@ def test_order_cuts_and_repetition_change_nothing(spark: SparkSession, tmp_path:
         ("DOUBLE", [float("nan"), float("nan")], [1.0]),
         ("STRING", ["a", "a"], ["a ", "A", "", "\u00e9", "e\u0301"]),
         ("BINARY", [b"\xff", b"\xff"], [b"", b"\xff\x00"]),
+        ("BIGINT", [-(2**63), -(2**63)], [2**63 - 1, 0]),
+        ("TINYINT", [-128, -128], [127, 0]),
         ("BOOLEAN", [True, True], [False]),
         ("DATE", [NOW.date(), NOW.date()], []),
     ],
