@@ -95,6 +95,22 @@ class TableHistory:
         names = ("operation", "operationMetrics", "userMetadata")
         return {"version": version, "timestamp": time, **{name: info.get(name) for name in names}}
 
+    def newest(self, version: int | None = None) -> int:
+        """The table's newest version.
+
+        Args:
+            version: one that is known, so that each newer one, and that there is none, is a look at one object.
+        """
+        from pyspark.errors import AnalysisException
+
+        with storage_failures(self.table.identifier), suppress(AnalysisException):
+            # See `since`.
+            if version is not None:
+                while self.entry(version + 1) is not None:
+                    version += 1
+                return version
+        return int(self.history(1)[0]["version"])
+
     def since(self, version: int) -> Sequence[Mapping[str, Any]]:
         """The history of the versions behind this one; to find that there is none is a look at one object."""
         from pyspark.errors import AnalysisException

@@ -43,7 +43,7 @@ def widen(
     if not wider:
         return False
     history = TableHistory(table)
-    newest_version = history.history(1)[0]["version"]
+    newest_version = history.newest()
     rows = table.read()
     _check_same(table, columns, rows.schema)
     generated = {p.name: {"delta.generationExpression": p.generated} for p in partitions if p.generated}

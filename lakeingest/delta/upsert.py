@@ -181,6 +181,7 @@ class DeletedKeys:
         )
         existing = self.table.schema()
         if existing is None:
+            self._version = None
             columns = T.StructType([T.StructField(f.name, f.dataType) for f in deletes.schema])
             existing = self.table.create(columns, properties=_PROPERTIES)
         kinds.check(self.table, "deletes", existing.names)
@@ -218,21 +219,16 @@ class DeletedKeys:
     def version(self) -> int | None:
         """Its newest version; None where there is no such table yet."""
         history = TableHistory(self.table)
-        with storage_failures(self.table.identifier):
-            if self._version is None or history.entry(self._version) is None:
-                if self.table.schema() is None:
-                    return None
-                self._version = int(history.history(1)[0]["version"])
-            while history.entry(self._version + 1) is not None:
-                self._version += 1
+        if self._version is None and self.table.schema() is None:
+            return None
+        self._version = history.newest(self._version)
         return self._version
 
     def has_changed(self, version: int | None) -> bool:
         """Whether somebody has written to it since it had this version."""
         if version is None:
             return self.table.schema() is not None
-        with storage_failures(self.table.identifier):
-            return TableHistory(self.table).entry(version + 1) is not None
+        return TableHistory(self.table).newest(version) != version
 
     def take_out(self, main: Table, session: SparkSession, latest: LatestRows, ranges: OffsetRanges | None) -> None:
         """Delete the rows of a table that are older than the delete of their key, in a commit which says so. A delete
@@ -264,7 +260,7 @@ class DeletedKeys:
         if self.table.schema() is None:
             return None
         with storage_failures(self.table.identifier):
-            version = TableHistory(self.table).history(1)[0]["version"]
+            version = TableHistory(self.table).newest()
             rows = self._rows(version).where(coordinates.not_before(starts))
             return None if rows.isEmpty() else rows
 

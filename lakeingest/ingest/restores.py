@@ -122,7 +122,7 @@ def withdraw(tables: PipelineTables, log: CommitLog, starts: Frontier) -> int:
     with storage_failures(tables.quarantine.identifier):
         if deletes is None and loose().isEmpty():
             return 0
-    version = TableHistory(tables.quarantine).history(1)[0]["version"]
+    version = TableHistory(tables.quarantine).newest()
     if tables.main.schema() is not None and tables.commit_logs()[0].frontier != log.frontier:
         return 0
     if deleted_keys is not None and deletes is not None:

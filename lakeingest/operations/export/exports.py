@@ -44,7 +44,7 @@ def export(tables: PipelineTables, storage: Storage, request: ExportRequest, *, 
     tables.main.existing()
     # 1.
     history, place = TableHistory(tables.main), ExportPlace(tables, request)
-    until = int(history.history(1)[0]["version"])
+    until = history.newest()
     writer = ObjectWriter(tables, request, _columns(tables, until))
     last = place.newest(history)
     since = int(last["to_version"]) if last else None
