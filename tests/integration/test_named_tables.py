@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from pyspark.sql import SparkSession
-from support.pipelines import World
+from support.pipelines import CHANGES, UPSERT, World
+from support.pipelines.changes import Change, encoded
 from support.pipelines.command_line import Command
 from support.records import Record, clean_records, mixed_records
 from support.servers.hive import metastore
@@ -30,7 +31,8 @@ class NamedWorld(World):
     def values(self, **changes: Any) -> dict[str, Any]:
         values = super().values(**changes)
         del values["storage"]
-        return {**values, "table": {"name": f"named.{self.name}"}}
+        table = {name: value for name, value in values["table"].items() if name != "path"}
+        return {**values, "table": {**table, "name": f"named.{self.name}"}}
 
     def path(self, of: str = "") -> str:
         return self.ingestion().spark.sql(f"DESCRIBE DETAIL named.{self.name}{of}").collect()[0]["location"]
@@ -64,6 +66,27 @@ def test_every_command(world: NamedWorld, lakeingest: Command, tmp_path: Path) -
     assert lakeingest("audit", file).code == 0
     assert world.spark.table(f"named.{world.name}").count() == 12
     world.checked()
+
+
+@pytest.mark.slow
+def test_latest_rows_in_a_catalog(world: NamedWorld, lakeingest: Command, tmp_path: Path) -> None:
+    """The memory of deletes has a name, too; every command knows it."""
+    world.changes = {"table": UPSERT, "schema": {"columns": CHANGES}}
+    file = tmp_path / "p.yaml"
+    file.write_text(yaml.safe_dump(world.values()))
+    first: list[Change] = [(1, 10, "a", "U"), (2, 10, "b", "U"), (3, 10, "c", "U")]
+    second: list[Change] = [(2, 20, "", "D"), (3, 30, "e", "U"), (4, 20, "", "D"), (3, 20, "late", "U")]
+    third: list[Change] = [(2, 15, "late", "U"), (4, 19, "late", "U"), (1, 40, "f", "U")]
+    for changes in (first, second, third):
+        world.produce(*map(encoded, changes))
+        assert lakeingest("run", file, "--until-caught-up").code == 0
+    for words in (("status",), ("plan",), ("compact",), ("audit",), ("audit", "--against", "source"), ("sql",)):
+        answer = lakeingest(words[0], file, *words[1:])
+        assert answer.code == 0, (words, answer.err)
+    rows = world.spark.table(f"named.{world.name}").orderBy("id")
+    assert [(row["id"], row["at"]) for row in rows.collect()] == [(1, 40), (3, 30)]
+    remembered = world.spark.table(f"named.{world.name}_deletes")
+    assert sorted(row["key_1"] for row in remembered.collect()) == [2, 4]
 
 
 HOURLY = {

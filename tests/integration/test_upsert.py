@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -413,6 +414,39 @@ def test_exported(world: World, readers: list[str]) -> None:
     world.sql("ALTER TABLE {table} ADD COLUMN _OP STRING")
     with pytest.raises(UsageError, match="has a column _op, and so has what is exported"):
         world.ingestion().export(place, partition_by=[])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["upsert", "changelog"])
+def test_a_contract_and_every_command(world: World, lakeingest: Command, tmp_path: Path, mode: str) -> None:
+    """Hours that are complete, and what shows a table, are as with append. A row goes to the hour of its record."""
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    world.changes |= {
+        "table": {**UPSERT, "mode": mode},
+        "partition": [{"by": "time", "every": "hour"}],
+        "contract": {"completeness": {"late": "0 seconds"}, "freshness": "1 hour", "owners": ["a@b.de"]},
+        "trigger": {"max_records": 3},
+    }
+    (at := tmp_path / "p.yaml").write_text(json.dumps(world.values()))
+    made = [(3, (1, 1, "a")), (3, (2, 1, "b")), (3, (3, 1, "c")), (2, (1, 2, "d")), (2, (3, 2, "")), (0, (2, 2, "e"))]
+    for ago, (key, order, status) in made:
+        value = encoded((key, order, status, "" if status else "D"))
+        world.produce(Record(value, at=hour - timedelta(hours=ago)))
+    assert lakeingest("run", at, "--until-caught-up").code == 0
+    for ago in (3, 2):
+        complete = f"{hour - timedelta(hours=ago):%Y-%m-%dT%H}"
+        assert lakeingest("wait", at, "--complete", complete, "--timeout", "0").code == 0
+    others = ("status", at), ("report", at, "--to", tmp_path / "r.html"), ("schema", "history", at), ("compact", at)
+    for words in others:
+        answer = lakeingest(*words)
+        assert answer.code == 0, (words, answer.err)
+    table = "latest" if mode == "changelog" else world.name
+    answer = lakeingest("sql", at, f'SELECT id, "at" FROM {table} ORDER BY id', "--output", "json")
+    assert [tuple(row.values()) for row in answer.data["rows"]] == [(1, 2), (2, 2)]
+    if mode == "upsert":
+        hours = [f"{hour - timedelta(hours=ago):%Y-%m-%d-%H}" for ago in (2, 0)]
+        assert sorted(row["hour"] for row in world.rows()) == hours
+    assert world.ingestion().audit().conserved
 
 
 def test_ties_of_two_partitions_are_counted(world: World) -> None:
