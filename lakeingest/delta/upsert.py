@@ -226,9 +226,7 @@ class DeletedKeys:
 
     def has_changed(self, version: int | None) -> bool:
         """Whether somebody has written to it since it had this version."""
-        if version is None:
-            return self.table.schema() is not None
-        return TableHistory(self.table).newest(version) != version
+        return self.version() != version
 
     def take_out(self, main: Table, session: SparkSession, latest: LatestRows, ranges: OffsetRanges | None) -> None:
         """Delete the rows of a table that are older than the delete of their key, in a commit which says so. A delete
@@ -257,10 +255,10 @@ class DeletedKeys:
         """What records delete that are about to be read, or read again, as the table stands now; None if there is
         nothing.
         """
-        if self.table.schema() is None:
+        version = self.version()
+        if version is None:
             return None
         with storage_failures(self.table.identifier):
-            version = TableHistory(self.table).newest()
             rows = self._rows(version).where(coordinates.not_before(starts))
             return None if rows.isEmpty() else rows
 
