@@ -37,6 +37,7 @@ from lakeingest.local import Addresses  # noqa: E402
 from lakeingest.pipeline import Pipeline  # noqa: E402
 from lakeingest.spark.s3a import s3a_options  # noqa: E402
 
+WAYS = ("lakeingest", "by hand", "append")
 COLUMNS = "id BIGINT, at BIGINT, op STRING, status STRING, customer STRING, amount DOUBLE"
 TOPIC = "changes"
 CASES: dict[str, tuple[float, str]] = {
@@ -177,7 +178,7 @@ def measured(stack: Addresses, arguments: argparse.Namespace) -> list[dict[str, 
         if not arguments.only or case in arguments.only:
             for turn in range(arguments.rounds + 1):
                 name = case if turn else f"{case} (first)"
-                take(name, *changes.batch(share, keys), first=("lakeingest", "by hand", "append")[turn % 3])
+                take(name, *changes.batch(share, keys), first=WAYS[turn % len(WAYS)])
     same(plain)
     return figures
 
@@ -208,10 +209,7 @@ def table(figures: list[dict[str, Any]]) -> str:
     """Medians of each case, and the product's as shares of the others'."""
     lines = [f"{'':14} {'lakeingest':>22} {'by hand':>22} {'ratio':>14} {'append':>22} {'ratio':>14}"]
     for case in dict.fromkeys(figure["case"] for figure in figures if "(first)" not in figure["case"]):
-        product, *others = (
-            [_median(figures, case, way, name) for name in ("seconds", "cpu_s")]
-            for way in ("lakeingest", "by hand", "append")
-        )
+        product, *others = ([_median(figures, case, way, name) for name in ("seconds", "cpu_s")] for way in WAYS)
         cells = [_cell(product)]
         for other in others:
             ratios = (f"{one / another:6.2f}" for one, another in zip(product, other, strict=True))

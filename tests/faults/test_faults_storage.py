@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from support.faults import BUCKET, Cell, large, ride_out
+from support.faults import BUCKET, Cell, first_tries, large, ride_out
 
 from lakeingest.errors import StorageUnreachable
 from lakeingest.local import addresses
@@ -88,17 +88,8 @@ def test_every_commit_loses_its_answer(cell: Cell, s3: S3Proxy) -> None:
     """A commit whose answer is lost is neither made twice nor taken for another's: one version each."""
     cell.bucket = BUCKET
     cell.produce(400)
-    is_commit, tried = commits(cell), set[str]()
-
-    def first_try(request: Request) -> bool:
-        # Whether the next commit is there already is asked before it is made.
-        new = is_commit(request) and request.key not in tried
-        if new:
-            tried.add(request.key)
-        return new
-
     # The second one finds what the first one wrote.
-    fault = s3.fault(first_try, lose_answer(), times=None)
+    fault = s3.fault(first_tries(commits(cell)), lose_answer(), times=None)
     begun = time.monotonic()
     cell.run(**PATIENT, trigger={"max_records": 100})
     taken = time.monotonic() - begun

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from support.faults import BUCKET, OF_A_DIRTY_BATCH, QUICK
+from support.faults import BUCKET, OF_A_DIRTY_BATCH, QUICK, first_tries
 from support.pipelines import CHANGES, UPSERT, World
 from support.pipelines.changes import Change, encoded
 from support.pipelines.changes import check as check_rows
@@ -17,7 +17,7 @@ from support.records import Record
 from lakeingest.errors import Fenced, StorageUnreachable
 from lakeingest.local import Addresses
 from lakeingest.testing.process import Process
-from lakeingest.testing.s3 import Request, S3Proxy, call_before, lose_answer
+from lakeingest.testing.s3 import S3Proxy, call_before, lose_answer
 from lakeingest.testing.steps import OF_REPLAY, OF_UPSERT, Step, cut_off_at, end_at, reached
 
 STEPS = (*OF_A_DIRTY_BATCH, *OF_UPSERT)
@@ -140,15 +140,9 @@ def test_two_runs_at_once(world: World, s3: S3Proxy, step: Step) -> None:
 )
 def test_every_commit_loses_its_answer(world: World, s3: S3Proxy, step: Step) -> None:
     """The store has what it was asked for, and nobody hears of it: the batch is committed once."""
-    path, tried = world.path(), set[str]()
-
-    def first_try(request: Request) -> bool:
-        new = reached(step, request, path, f"{path}_quarantine") and request.key not in tried
-        if new:
-            tried.add(request.key)
-        return new
-
-    lost = s3.fault(first_try, lose_answer())
+    path = world.path()
+    commits = first_tries(lambda request: reached(step, request, path, f"{path}_quarantine"))
+    lost = s3.fault(commits, lose_answer())
     world.produce(change(1, 1), change(None, 1), change(2, 1), change(2, 3, "D"))
     world.produce(change(1, 5), change(3, 9, "D"), change(None, 2), change(4, 1), change(1, 4))
     world.run(trigger={"max_records": 4}, retry={"wait": "1 minute"})

@@ -23,7 +23,7 @@ from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.testing.manifest import Balance, Place, balance
 from lakeingest.testing.process import Process
-from lakeingest.testing.s3 import S3Proxy
+from lakeingest.testing.s3 import Request, S3Proxy
 from lakeingest.testing.steps import Step, end_at
 
 QUICK = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
@@ -57,6 +57,20 @@ def records(kind: str, count: int, start: int = 0) -> Iterator[Record]:
         else:
             more = {"more": n / 2, "words": [str(n)]} if kind == "evolving" else {}
             yield Record(json.dumps(value | more).encode())
+
+
+def first_tries(is_meant: Callable[[Request], bool]) -> Callable[[Request], bool]:
+    """Of the requests that are meant, whether one is the first for its object: what is asked again comes through."""
+    tried = set[str]()
+
+    def first_try(request: Request) -> bool:
+        # Whether the next commit is there already is asked before it is made.
+        new = is_meant(request) and request.key not in tried
+        if new:
+            tried.add(request.key)
+        return new
+
+    return first_try
 
 
 @dataclass(frozen=True)
