@@ -37,6 +37,7 @@ Place: TypeAlias = tuple[str, int, int]
 """Topic, partition, offset."""
 _LANES = ((2147483647, 1664525), (2147483629, 22695477))
 """The primes and their factors."""
+PRIMES = tuple(prime for prime, _ in _LANES)
 PARTS, _BITS = 8, 7
 """Parts of `Sums.placed`, and the bits of each."""
 PART = 2**_BITS

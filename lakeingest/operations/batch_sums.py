@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta import sums
+from lakeingest.delta import range_sums, sums
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.sums import BatchSums, Sums
 from lakeingest.record import PARTITION, TOPIC, OffsetRange
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 _NAMED = 5
 """Most topic-partitions that are named of a batch."""
-_TOGETHER = 2**20
-"""Offsets that are spread out together at most."""
 
 
 @dataclass(frozen=True)
@@ -109,9 +106,8 @@ def _shared(ranges: Iterable[OffsetRange]) -> set[OffsetRange]:
 def differences(runs: CoordinateRuns, batches: Sequence[Summed]) -> Iterator[str]:
     """What is wrong with the batches' sums."""
     whole = [batch for batch in batches if batch.is_whole]
-    by_offsets = runs.sums_of_offsets(_view(whole, _TOGETHER)) if whole else {}
-    for at, batch in enumerate(whole):
-        if difference := batch.difference(by_offsets.get(at, Sums())):
+    for batch, of_offsets in zip(whole, range_sums.of([batch.commit.receipt.ranges for batch in whole]), strict=True):
+        if difference := batch.difference(of_offsets):
             yield difference
     with_holes = [batch for batch in batches if not batch.is_whole]
     by_rows = runs.sums_of_rows(_view(with_holes)) if with_holes else {}
@@ -120,16 +116,16 @@ def differences(runs: CoordinateRuns, batches: Sequence[Summed]) -> Iterator[str
             yield difference
 
 
-def _view(batches: Sequence[Summed], most: int = 2**62) -> pa.Table:
-    """The ranges of batches, with what their numbers are made of; none longer than `most`."""
+def _view(batches: Sequence[Summed]) -> pa.Table:
+    """The ranges of batches, with what their numbers are made of."""
     import pyarrow as pa
 
     kinds = {"batch": pa.int64(), TOPIC: pa.string(), PARTITION: pa.int32()}
     kinds |= dict.fromkeys(("low", "high", "seed_1", "seed_2", "factor"), pa.int64())
     rows = [
-        (at, s.topic, s.partition, low, high, *sums.seeds(s.topic, s.partition), sums.factor(s.partition))
+        (at, s.topic, s.partition, s.start, s.end, *sums.seeds(s.topic, s.partition), sums.factor(s.partition))
         for at, batch in enumerate(batches)
         for s in batch.commit.receipt.ranges
-        for low, high in pairwise([*range(s.start, s.end, most), s.end])
+        if s.end > s.start
     ]
     return pa.Table.from_pylist([dict(zip(kinds, row, strict=True)) for row in rows], pa.schema(list(kinds.items())))

@@ -92,17 +92,16 @@ _SUMS = f"""
     FROM (
         SELECT batch, factor, times, {sums.number("_offset", "seed_1", "seed_2")} AS number
         FROM (
-            SELECT batch, seed_1, seed_2, factor, times, explode(sequence(low, high - 1)) AS _offset FROM (SPREAD) AS s
+            SELECT batch, seed_1, seed_2, factor, times, explode(sequence(low, high - 1)) AS _offset FROM (
+                SELECT b.batch, b.seed_1, b.seed_2, b.factor, p.low, p.high,
+                    CAST(p.in_table + p.in_quarantine AS BIGINT) AS times
+                FROM pieces AS p JOIN {{batches}} AS b
+                    ON b._topic = p._topic AND b._partition = p._partition AND b.low = p.batch_low
+                    AND p.low < b.high
+            ) AS s
         ) AS offsets_of_batches
     ) AS numbers
     GROUP BY batch
-"""
-_OF_OFFSETS = "SELECT *, 1 AS times FROM {batches}"
-_OF_ROWS = """
-    SELECT b.batch, b.seed_1, b.seed_2, b.factor, p.low, p.high,
-        CAST(p.in_table + p.in_quarantine AS BIGINT) AS times
-    FROM pieces AS p JOIN {batches} AS b
-        ON b._topic = p._topic AND b._partition = p._partition AND b.low = p.batch_low AND p.low < b.high
 """
 
 
@@ -140,21 +139,17 @@ class CoordinateRuns:
         """The first ranges of consumed offsets that are nowhere: topic, partition, first offset, one past the last."""
         return [tuple(each.values()) for each in self._rows(_HOLES.format(most=most))]
 
-    def sums_of_offsets(self, batches: pa.Table) -> dict[int, Sums]:
-        """Batch → the sums of all its offsets.
+    def sums_of_rows(self, batches: pa.Table) -> dict[int, Sums]:
+        """Batch → the sums of the rows of both tables within its offsets.
 
         Args:
-            batches: batch, _topic, _partition, low, high, and what `sums.number` asks for: seed_1, seed_2, factor.
-        """
-        return _by_batch(self.query(_SUMS.replace("SPREAD", _OF_OFFSETS), {"batches": batches}))
-
-    def sums_of_rows(self, batches: pa.Table) -> dict[int, Sums]:
-        """Batch → the sums of the rows of both tables within its offsets; for the argument see `sums_of_offsets`. No
-        two of its ranges share an offset.
+            batches: batch, _topic, _partition, low, high, and what `sums.number` asks for: seed_1, seed_2, factor. No
+                two of its ranges share an offset.
         """
         rows = batches.select(["_topic", "_partition", "low", "high"]).to_pylist()
         ranges = OffsetRanges(tuple(OffsetRange(*row.values()) for row in rows))
-        return _by_batch(self._rows(_SUMS.replace("SPREAD", _OF_ROWS), batches=ranges, views={"batches": batches}))
+        rows = self._rows(_SUMS, batches=ranges, views={"batches": batches})
+        return {row["batch"]: sums.observed(row, row["rows"]) for row in rows}
 
     def _first(self, where: str, most: int) -> list[tuple[str, int, int]]:
         pieces = [each.values() for each in self._rows(_FIRST.format(where=where, most=most))]
@@ -183,10 +178,6 @@ class CoordinateRuns:
         pieces = _PIECES.replace("RUNS", union).replace("INSIDE", inside).replace("BEGIN", str(begin))
         ranges = _ranges({**kinds, "begun": beginnings, "batch": batches})
         return self.query(pieces + text, {**runs, **views, "ranges": ranges})
-
-
-def _by_batch(rows: list[dict[str, Any]]) -> dict[int, Sums]:
-    return {row["batch"]: sums.observed(row, row["rows"]) for row in rows}
 
 
 def _ranges(kinds: Mapping[str, OffsetRanges]) -> pa.Table:

@@ -145,8 +145,8 @@ def test_an_extra_brings_what_its_name_promises(extra: tuple[str, ...]) -> None:
     """Nothing is there because of another extra alone."""
     brings = {
         (): "confluent-kafka cryptography pydantic typer httpx2",
-        ("spark",): "pyspark delta-spark pyarrow duckdb",
-        ("sql",): "duckdb pyarrow",
+        ("spark",): "pyspark delta-spark pyarrow duckdb numpy",
+        ("sql",): "duckdb pyarrow numpy",
         ("glue",): "boto3",
         ("msk",): "aws-msk-iam-sasl-signer-python",
         ("gate",): "great-expectations",

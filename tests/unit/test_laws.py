@@ -116,6 +116,7 @@ def test_every_package_has_a_layer() -> None:
         ("jinja2", r"operations/report/.*"),
         ("vl_convert", r"operations/report/charts\.py"),
         ("duckdb", r"delta/reader/duck\.py|operations/sql\.py"),
+        ("numpy", r"delta/range_sums\.py"),
         ("py4j", r"spark/failures\.py"),
         ("grpc_tools", r"schema/formats/protobuf\.py"),
         ("google", r"schema/formats/protobuf(_values|_fault|_wide)?\.py"),

@@ -7,8 +7,9 @@ from itertools import combinations
 
 import pytest
 
-from lakeingest.delta import sums
+from lakeingest.delta import range_sums, sums
 from lakeingest.delta.sums import BatchSums, Sums
+from lakeingest.record import OffsetRange
 
 ROWS = [("t", partition, offset) for partition in range(8) for offset in range(100, 150)]
 
@@ -69,3 +70,21 @@ def test_a_million_names() -> None:
     """Topic-partitions have seeds of their own."""
     made = {sums.seeds(f"topic_{name}", partition) for name in range(500) for partition in range(2000)}
     assert len(made) == 1_000_000
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        [("t", 0, 0, 1)],
+        [("t", 0, 5, 5)],
+        # More than are made together, and a border within a range; and places where x begins again at 0.
+        [("t", 3, 10, 40), ("ü", 1027, 7, 40_000), ("t", 4, 2**31 - 50_000, 2**31 + 50_000)],
+        [("t", p, 2**62 + 13 * p, 2**62 + 13 * p + 11) for p in range(40)],
+    ],
+)
+def test_sums_of_ranges_are_those_of_their_offsets(ranges: list[tuple[str, int, int, int]]) -> None:
+    """The quick way gives what one counts offset by offset."""
+    each = [OffsetRange(*r) for r in ranges]
+    expected = sums.of((s.topic, s.partition, offset) for s in each for offset in range(s.start, s.end))
+    assert range_sums.of([each, [], each[:1]])[:2] == [expected, Sums()]
+    assert range_sums.of([each[:1], each])[1] == expected
