@@ -40,7 +40,6 @@ from lakeingest.operations import (
     freshness,
     held,
     history,
-    latest_comparison,
     maintenance,
     plan,
     refused,
@@ -356,7 +355,7 @@ class Pipeline:
         worst = partial(answer, self, partial(freshness.worst_of, back=status.BACK), files_first=True)
         return replace(result, contract=contract.promises(self.config, self.source, result.partitions, periods, worst))
 
-    def audit(self, against: str | None = None) -> Report:
+    def audit(self, against: str | None = None, accept_deletes: str | None = None) -> Report:
         """Prove that each consumed record is in the table, in quarantine or a declared drop, once.
 
         What is wrong is in the report and raises nothing: see `conserved`. Reads the coordinates of every row once.
@@ -364,15 +363,16 @@ class Pipeline:
         Args:
             against: with what each key of a table of mode upsert is compared too, row by row: "source", for what the
                 pipeline reads, or a bronze table or changelog that has the same records.
+            accept_deletes: why the rows may be gone that others deleted: these are counted as deleted from now on.
 
         Raises:
-            UsageError: there is no table yet, or `against` makes no sense.
+            UsageError: there is no table yet, `against` makes no sense, or nobody has deleted rows.
             StorageError: a table cannot be read.
 
         Example:
             assert pipeline.audit().conserved
         """
-        return latest_comparison.compare(answer(self, audit.audit), lambda: self.context, against)
+        return audit.of_pipeline(self, lambda: self.context, against, accept_deletes)
 
     def compare(self, prefix: str) -> Comparison:
         """What Connect's S3 sink wrote below a prefix, held against the tables; see `results.compare.Comparison`.

@@ -23,6 +23,15 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    accept_deletes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHY",
+            help="Declare what others deleted from the tables: these records are counted as deleted from now on, and "
+            "no run brings them back.",
+            show_default=False,
+        ),
+    ] = None,
     output: Format = "text",
 ) -> None:
     """Prove that every consumed record is in the table, in quarantine, or a declared drop, exactly once.
@@ -34,7 +43,12 @@ def audit(
         lakeingest audit pipelines/flights.yaml --output json
 
         lakeingest audit pipelines/orders.yaml --against s3a://lake/orders_bronze
+
+        lakeingest audit pipelines/orders.yaml --accept-deletes "ticket 4711: test orders"
     """
     each_topic.ask(
-        file, Output.of(output), "counting records in both tables …", lambda pipeline: pipeline.audit(against)
+        file,
+        Output.of(output),
+        "counting records in both tables …",
+        lambda pipeline: pipeline.audit(against, accept_deletes),
     )

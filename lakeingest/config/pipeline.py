@@ -126,6 +126,11 @@ class PipelineConfig(Part):
         return table_places.deletes(self.table)
 
     @property
+    def removals(self) -> str:
+        """Path or name of the list of records that were taken out."""
+        return table_places.removals(self.table)
+
+    @property
     def on_null(self) -> Literal["ignore", "write", "quarantine"]:
         """What becomes of a record without a value: as decode.on_null says, or table.on_tombstone."""
         if not self.table.keyed:
@@ -139,7 +144,7 @@ class PipelineConfig(Part):
         more = (*more, self.results) if self.gate else more
         if self.contract and self.contract.completeness:
             more = (*more, self.completeness)
-        return (self.table.identifier, self.quarantine.identifier, *more)
+        return (self.table.identifier, self.quarantine.identifier, *more, self.removals)
 
     @property
     def _opened(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from lakeingest.config import location
 from lakeingest.config.pipeline import PipelineConfig
 
 TABLE, QUARANTINE = "table", "quarantine"
-_SHARED = frozenset({QUARANTINE, "gate.results", "contract.completeness.table"})
+_SHARED = frozenset({QUARANTINE, "gate.results", "contract.completeness.table", "the removals of table"})
 """Tables that may be one and the same for several pipelines: each row says whose it is."""
 
 
@@ -64,6 +64,7 @@ def _places(config: PipelineConfig) -> Iterator[tuple[str, str]]:
     """Each table's option, with its path, and with its name."""
     for role, table in ((TABLE, config.table), (QUARANTINE, config.quarantine)):
         yield from ((role, place) for place in (table.path, table.name) if place)
+    yield "the removals of table", config.removals
     if config.deletes:
         yield "the deletes of table", config.deletes
     if config.gate is not None:

@@ -31,6 +31,11 @@ def deletes(table: parts.Table) -> str:
     return table.identifier.rstrip("/") + "_deletes" if table.removes else ""
 
 
+def removals(table: parts.Table) -> str:
+    """Path or name of the list of records that were taken out."""
+    return table.identifier.rstrip("/") + "_removed"
+
+
 def completeness(table: parts.Table, contract: Contract | None) -> str:
     """Path or name of the completeness table."""
     followed = contract.completeness if contract else None
@@ -84,6 +89,7 @@ def overlaps(
         tables["table", "path" if table.path else "name"] = table.identifier
         if table.removes:
             tables["table", "on_tombstone"] = deletes(table)
+        tables["table", "removals"] = removals(table)
     if gate and table and gate.results is None:
         tables["gate", "results"] = results(table, gate)
     if quarantine and (table or quarantine.identifier):

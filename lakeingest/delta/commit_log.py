@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta import table_properties
 from lakeingest.delta.history import RECENT, History, Restores, TableHistory
-from lakeingest.delta.receipt import Receipt, of_backfill, of_removal, of_replay
+from lakeingest.delta.receipt import Receipt, of_backfill, of_replay, removal_reason
 from lakeingest.errors import TableMismatch
 from lakeingest.schema.ledger import SchemaLedger
 from lakeingest.spark.failures import storage_failures
@@ -73,6 +74,30 @@ class Commit:
 
 
 @dataclass(frozen=True)
+class Deletion:
+    """A commit of somebody else that took rows away, or may have.
+
+    Attributes:
+        version: the table's.
+        operation: as Delta calls it: DELETE, MERGE, TRUNCATE, WRITE (which overwrites).
+        rows: how many it took, as far as Delta counted them; None where it did not.
+        time: when it was committed.
+        who: the user, where the log names one, and what wrote it.
+    """
+
+    version: int
+    operation: str
+    rows: int | None
+    time: datetime | None
+    who: str
+
+    def __str__(self) -> str:
+        at = f" at {self.time:%Y-%m-%d %H:%M:%S}" if self.time else ""
+        rows = "" if self.rows is None else f" (rows: {self.rows:,})"
+        return f"version {self.version} is a {self.operation}{f' by {self.who}' if self.who else ''}{at}{rows}"
+
+
+@dataclass(frozen=True)
 class CommitLog:
     """The commits of one pipeline to one table, newest first, as far back as the log tells and was asked.
 
@@ -100,8 +125,8 @@ class CommitLog:
             replays and backfills are not among it.
         backfills, replays: the commits of the pipeline's backfills, and of its replays, newest first, as far as the log
             was read.
-        deletes: what somebody deleted by a condition, the newest first, as far as the log was read: version → rows.
-        removed: how many rows of mode upsert were taken out that another job had deleted (see `DeletedKeys.take_out`).
+        deletes: what others took away, the newest first, as far as the log was read.
+        removed: how many rows the pipeline took out: the reason (see `receipt.of_removal`) → rows.
     """
 
     path: str
@@ -125,8 +150,8 @@ class CommitLog:
     other_pipelines: Mapping[str, Receipt] = field(default_factory=dict)
     backfills: tuple[Commit, ...] = ()
     replays: tuple[Commit, ...] = ()
-    deletes: Mapping[int, int] = field(default_factory=dict)
-    removed: int = 0
+    deletes: tuple[Deletion, ...] = ()
+    removed: Mapping[str, int] = field(default_factory=dict)
 
     def others_of(self, topics: Collection[str]) -> dict[str, Receipt]:
         """Other pipelines that have taken records of these topics, and each one's newest receipt."""
@@ -226,8 +251,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
     taken_back = unadopted = restored = False
     starts: dict[tuple[str, int], int] = {}
     other_pipelines: dict[str, Receipt] = {}
-    deletes: dict[int, int] = {}
-    removed, removal = 0, of_removal(pipeline)
+    deletes, removed = list[Deletion](), Counter[str]()
     undone, restored_to = dict[int, Receipt](), None
     for entry in history:
         if entry["operation"] == "RESTORE":
@@ -236,10 +260,10 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
                 restored_to = log.restored_to(entry, history[-1]["version"])
         receipt = Receipt.from_json(entry["userMetadata"])
         stands = restored_to is None or entry["version"] <= restored_to
-        if stands and entry["operation"] == "DELETE" and (rows := _deleted(entry)):
-            deletes[entry["version"]] = rows
-        if stands and entry["userMetadata"] == removal:
-            removed += Changes.of(entry["operationMetrics"] or {}).deleted
+        if stands and (reason := removal_reason(entry["userMetadata"], pipeline)):
+            removed[reason] += _deleted_rows(entry) or 0
+        elif stands and receipt is None and (deletion := _deletion(entry)):
+            deletes.append(deletion)
         if receipt is None or receipt.pipeline != pipeline:
             if receipt is not None and stands:
                 if receipt.pipeline in beside_it:
@@ -273,16 +297,29 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         other_pipelines=other_pipelines,
         backfills=tuple(beside_it[of_backfill(pipeline)]),
         replays=tuple(beside_it[of_replay(pipeline)]),
-        deletes=deletes,
+        deletes=tuple(deletes),
         removed=removed,
     )
 
 
-def _deleted(entry: Mapping[str, Any]) -> int:
-    """How many rows a DELETE deleted; of whole partitions Delta does not always count them."""
+def _deletion(entry: Mapping[str, Any]) -> Deletion | None:
+    """What a commit without a receipt took away; None if that cannot be."""
+    operation, rows = entry["operation"], _deleted_rows(entry)
+    parameters, metrics = entry.get("operationParameters") or {}, entry["operationMetrics"] or {}
+    overwrites = operation == "WRITE" and str(parameters.get("mode", "")).strip('"').lower() == "overwrite"
+    rewrites = (entry["userMetadata"] or "").startswith("lakeingest: ")
+    touched = rows or int(metrics.get("numRemovedFiles") or 0)
+    if rewrites or not (overwrites or (operation in ("DELETE", "MERGE", "TRUNCATE") and touched)):
+        return None
+    who = (entry.get("userName"), entry.get("engineInfo"))
+    by = ", ".join(str(name) for name in who if name)
+    return Deletion(entry["version"], operation, rows or None, entry["timestamp"], by)
+
+
+def _deleted_rows(entry: Mapping[str, Any]) -> int:
+    """How many rows were deleted; of whole partitions Delta does not always count them."""
     metrics = entry["operationMetrics"] or {}
-    rows = int(metrics.get("numDeletedRows") or 0)
-    return rows or int(metrics.get("numRemovedFiles") or 0)
+    return int(metrics.get("numDeletedRows") or metrics.get("numTargetRowsDeleted") or 0)
 
 
 def _commit(entry: Mapping[str, Any], receipt: Receipt) -> Commit:

@@ -74,7 +74,9 @@ class TableHistory:
         """The newest commits, each an object of the store, or all: version, timestamp, operation, operationParameters,
         operationMetrics and userMetadata, the newest first.
         """
-        columns = "version, timestamp, operation, operationParameters, operationMetrics, userMetadata"
+        columns = (
+            "version, timestamp, operation, operationParameters, operationMetrics, userMetadata, userName, engineInfo"
+        )
         newest = "" if limit is None else f" LIMIT {limit}"
         with storage_failures(self.table.identifier):
             frame = self.table.spark.sql(f"DESCRIBE HISTORY {self.table.sql}{newest}").select(*columns.split(", "))

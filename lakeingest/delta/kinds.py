@@ -14,13 +14,14 @@ from lakeingest.record import RESCUED
 if TYPE_CHECKING:
     from lakeingest.delta.table import Table
 
-Kind = Literal["table", "quarantine", "gate.results", "completeness", "export", "deletes"]
+Kind = Literal["table", "quarantine", "gate.results", "completeness", "export", "deletes", "removals"]
 KIND = "lakeingest.kind"
 _COLUMNS: Mapping[Kind, frozenset[str]] = {
     "quarantine": frozenset({"stage", "reason", "message", "pipeline", "sequence", "refused_at"}),
     "gate.results": frozenset({"suite", "fingerprint", "expectation", "asked", "outcome", "observed"}),
     "completeness": frozenset({"pipeline", "period_start", "period_end", "complete_since"}),
     "deletes": frozenset({"pipeline", "key_1", "deleted_at"}),
+    "removals": frozenset({"pipeline", "low", "high", "reason", "place"}),
     "export": frozenset({"run", "table_id", "from_version", "to_version", "folder", "objects"}),
 }
 _OF_MAIN = ("lakeingest.maker.", "lakeingest.partition.", "lakeingest.schemas.", "lakeingest.adopted.")
@@ -32,6 +33,7 @@ _WORDS: Mapping[Kind, str] = {
     "completeness": "a table of completeness",
     "export": "the log of what was exported",
     "deletes": "the deleted keys of a table of mode upsert",
+    "removals": "the list of records that were taken out",
 }
 
 
@@ -71,6 +73,7 @@ def check(table: Table, kind: Kind, columns: Collection[str], properties: Mappin
         "completeness": "contract.completeness.table",
         "gate.results": kind,
         "deletes": "table.path with _deletes",
+        "removals": "table.path with _removed",
     }
     option = options.get(kind, f"{kind}.path (or {kind}.name)")
     raise TableMismatch(

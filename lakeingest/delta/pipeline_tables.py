@@ -14,6 +14,7 @@ from lakeingest.delta import commit_log, coordinates, kinds, quarantine, table_p
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.completeness import CompletenessTable
 from lakeingest.delta.kinds import Kind
+from lakeingest.delta.removals import Removals
 from lakeingest.delta.table import Table
 from lakeingest.delta.upsert import DeletedKeys
 from lakeingest.errors import TableMismatch
@@ -59,6 +60,11 @@ class PipelineTables:
         return DeletedKeys(Table(self.spark, place), self.config.known_as) if place else None
 
     @cached_property
+    def removals(self) -> Removals:
+        """The list of records that were taken out of either of the two."""
+        return Removals(Table(self.spark, self.config.removals), self.config.known_as)
+
+    @cached_property
     def completeness(self) -> CompletenessTable | None:
         """The table that says until when the main one is complete; None where that is not followed."""
         promised, followed = self.config.contract, periods.of(self.config.partition)
@@ -100,9 +106,10 @@ class PipelineTables:
         return self.refused()
 
     def coordinates(self, ranges: OffsetRanges) -> DataFrame:
-        """The coordinates within `ranges` that are in one of the two tables, each once."""
+        """The coordinates within `ranges` that are in one of the two tables, or were taken out of one; each once."""
         refused = coordinates.of(quarantine.unmoved(self.refused()), ranges)
-        return self.main.coordinates(ranges).union(refused).distinct()
+        existing, removed = self.main.coordinates(ranges).union(refused), self.removals.coordinates(ranges)
+        return (existing if removed is None else existing.union(removed)).distinct()
 
     # How far it has come -----------------------------------------------------------------------------------------
 

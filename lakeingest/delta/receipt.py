@@ -64,9 +64,24 @@ def of_replay(pipeline: str) -> str:
     return f"{pipeline}:replay"
 
 
-def of_removal(pipeline: str) -> str:
-    """The userMetadata of a commit that takes rows out of a table of mode upsert which another job had deleted."""
-    return json.dumps({"lakeingest_removal": pipeline})
+def of_removal(pipeline: str, reason: str) -> str:
+    """The userMetadata of a commit that takes rows out.
+
+    Args:
+        reason: forgotten or expired (see `delta.removals`); superseded: of a table of mode upsert, rows which another
+            job had deleted.
+    """
+    return json.dumps({"lakeingest_removal": pipeline, "reason": reason})
+
+
+def removal_reason(user_metadata: str | None, pipeline: str) -> str | None:
+    """Why a commit of a pipeline took rows out; None if it is no such commit."""
+    try:
+        tree = json.loads(user_metadata or "null")
+    except ValueError:
+        return None
+    is_removal = isinstance(tree, dict) and tree.get("lakeingest_removal") == pipeline
+    return str(tree.get("reason", "superseded")) if is_removal else None
 
 
 @dataclass(frozen=True)

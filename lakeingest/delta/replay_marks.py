@@ -22,11 +22,10 @@ from lakeingest.errors import FilesLost, UsageError
 from lakeingest.record import COORDINATES
 from lakeingest.spark import frames, session
 from lakeingest.spark.failures import spark_failures, storage_failures, summary
+from lakeingest.spark.settings import USER_METADATA
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def unsettled(tables: PipelineTables) -> Unsettled:
@@ -174,7 +173,7 @@ def _update(
             count = keys.count()
             if not count and of is None:
                 return 0
-            with session.setting(tables.spark, {_USER_METADATA: of.to_json()} if of else {}):
+            with session.setting(tables.spark, {USER_METADATA: of.to_json()} if of else {}):
                 tables.quarantine.update(keys, ("pipeline", *same), still, column)
             return count
         finally:

@@ -33,6 +33,7 @@ from lakeingest.record import COORDINATES, DELETES, Frontier, OffsetRanges
 from lakeingest.schema import ddl
 from lakeingest.spark.failures import storage_failures
 from lakeingest.spark.session import setting
+from lakeingest.spark.settings import CODEC, USER_METADATA
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -40,10 +41,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _SETTINGS = {
-    "userMetadata": "spark.databricks.delta.commitInfo.userMetadata",
+    "userMetadata": USER_METADATA,
     "txnAppId": "spark.databricks.delta.write.txnAppId",
     "txnVersion": "spark.databricks.delta.write.txnVersion",
-    "compression": "spark.sql.parquet.compression.codec",
+    "compression": CODEC,
     "optimizeWrite": "spark.databricks.delta.optimizeWrite.enabled",
 }
 """Option of Delta's writer → the setting from which a MERGE takes it."""
@@ -246,7 +247,7 @@ class DeletedKeys:
         committed = commit_log.read(main, self.pipeline).frontier
         deletes = deleted_keys._rows().where(~coordinates.not_before(committed))
         deleted = _superseded(rows, latest, deletes).distinct()
-        metadata = {_SETTINGS["userMetadata"]: of_removal(self.pipeline)}
+        metadata = {USER_METADATA: of_removal(self.pipeline, "superseded")}
         with storage_failures(main.identifier), setting(session, metadata):
             if not deleted.isEmpty():
                 table.merge(deleted, COORDINATES, "WHEN MATCHED THEN DELETE")

@@ -1,16 +1,18 @@
 """The conservation proof: every consumed offset is in the table, in quarantine, or a declared drop, exactly once.
 
-It needs nothing but the two tables. The log says which offsets were consumed, commit by commit; a commit that has a
-row for each of its offsets proves itself, any other is accounted for by quarantine's commit of the same sequence
-number, which counts what was consumed, refused and dropped. The rows' coordinates say what is really there; and where
-not all offsets are records, the sums that were committed say which rows of a batch have to be.
+It needs nothing but the two tables, and the list of what was taken out of them. The log says which offsets were
+consumed, commit by commit; a commit that has a row for each of its offsets proves itself, any other is accounted for by
+quarantine's commit of the same sequence number, which counts what was consumed, refused and dropped. The rows'
+coordinates say what is really there; and where not all offsets are records, the sums that were committed say which rows
+of a batch have to be.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lakeingest.config import PipelineConfig
 from lakeingest.delta.commit_log import Commit, CommitLog
@@ -20,13 +22,27 @@ from lakeingest.delta.unsettled import Unsettled
 from lakeingest.errors import number_of
 from lakeingest.ingest import preflight
 from lakeingest.operations import batch_sums, latest_audit
-from lakeingest.operations.coordinate_runs import CoordinateRuns, Kind
-from lakeingest.operations.readers import PipelineReader
+from lakeingest.operations.coordinate_runs import REMOVED, CoordinateRuns, Kind
+from lakeingest.operations.readers import Owner, PipelineReader, answer
 from lakeingest.operations.results.audit import Report
 from lakeingest.record import COORDINATES, TOPIC, Frontier, OffsetRange, OffsetRanges
 
+if TYPE_CHECKING:
+    from lakeingest.ingest.context import RunContext
+
 NAMED = 20
 """Most coordinates that a report names of each kind."""
+
+
+def of_pipeline(
+    owner: Owner, context: Callable[[], RunContext], against: str | None, accept_deletes: str | None
+) -> Report:
+    """See `Pipeline.audit`."""
+    from lakeingest.operations import accepted_deletes, latest_comparison
+
+    accepted = {} if accept_deletes is None else accepted_deletes.accept(owner.tables, accept_deletes)
+    report = replace(answer(owner, audit), accepted=accepted)
+    return latest_comparison.compare(report, context, against)
 
 
 def audit(reader: PipelineReader) -> Report:
@@ -104,7 +120,8 @@ def of_logs(
     # Who writes rows without coordinates to a table that was adopted is the job that wrote it before.
     without = without_coordinates() if adopted else 0
     strange = max(0, without - adopted.get("without", 0))
-    duplicated = counts["in_table"] + counts["in_quarantine"] - counts["distinct_offsets"]
+    removed: dict[str, int] = {kind: counts[kind] for kind in REMOVED}
+    duplicated = counts["in_table"] + counts["in_quarantine"] + sum(removed.values()) - counts["distinct_offsets"]
     places = _places(runs, missing=missing - unproved, doubtful=duplicated + counts["unexpected"])
     if strange:
         places.setdefault("unexpected", []).append(
@@ -135,16 +152,16 @@ def of_logs(
         adopted=adopted,
         breaks=tuple(_breaks(log)),
         named=places,
-        deleted=tuple(_deletes(log, refused)) if missing - unproved > 0 else (),
+        removed=removed,
+        returned=counts["returned"],
+        deleted=_deletes(log, refused) if missing - unproved > 0 else (),
         summed=len(summed),
         altered=tuple(batch_sums.differences(runs, summed)),
     )
 
 
-def _deletes(*logs: CommitLog) -> Iterator[str]:
-    for log in logs:
-        for version, rows in log.deletes.items():
-            yield f"version {version} of {log.path} is a DELETE (rows: {rows:,})"
+def _deletes(*logs: CommitLog) -> tuple[str, ...]:
+    return tuple(f"{log.path}: {deletion}" for log in logs for deletion in log.deletes)
 
 
 @dataclass(frozen=True)
@@ -271,7 +288,15 @@ def _runs(reader: PipelineReader, consumed: ConsumedRanges, unsettled: Unsettled
     if unsettled.standing is not None:
         # What a RESTORE took out of the table is in quarantine again, once the next run or replay has begun.
         runs.append(("restored", reader.quarantine.runs([*refused, ("moved.replay", ">", unsettled.standing)])))
-    return CoordinateRuns(reader.main.query, runs, consumed.whole, consumed.begins)
+    removed = removed_runs(reader, topics)
+    return CoordinateRuns(reader.main.query, runs, consumed.whole, consumed.begins, removed)
+
+
+def removed_runs(reader: PipelineReader, topics: Sequence[str]) -> View | None:
+    """What was taken out of the pipeline's tables: `_topic, _partition, low, high, reason`; None for nothing."""
+    if not reader.removals.exists:
+        return None
+    return reader.removals.rows([("pipeline", "=", reader.config.known_as), (TOPIC, "in", topics)])
 
 
 def _without(table: TableReader) -> int:

@@ -115,12 +115,14 @@ class _TableRights:
     Attributes:
         bucket, key: where it lies.
         written, deleted: whether the role writes it, and deletes its files.
+        optional: whether there need not be such a table.
     """
 
     bucket: str
     key: str
     written: bool
     deleted: bool = False
+    optional: bool = False
 
     @property
     def above(self) -> list[str]:
@@ -131,7 +133,8 @@ class _TableRights:
     @property
     def looked_at(self) -> list[str]:
         """The keys that are looked at before it is there; none of them is an object as a rule."""
-        return [self.key, *(each for above in self.above for each in (above.rstrip("/"), f"{above}_delta_log") if each)]
+        above = (each for above in self.above for each in (above.rstrip("/"), f"{above}_delta_log") if each)
+        return [self.key, *above] if self.written else [self.key] * self.optional
 
     @property
     def listed(self) -> list[str]:
@@ -150,22 +153,21 @@ class _PolicyBuilder:
 
     def store(self, export_to: Sequence[str]) -> Iterator[Statement]:
         """Bucket by bucket."""
-        tables = self._tables(export_to)
+        tables = [*self._tables(export_to)]
         for bucket in dict.fromkeys(table.bucket for table in tables):
             yield from self._of_bucket(bucket, [table for table in tables if table.bucket == bucket])
 
-    def _tables(self, export_to: Sequence[str]) -> list[_TableRights]:
+    def _tables(self, export_to: Sequence[str]) -> Iterator[_TableRights]:
         written, deleted = self.role != "reader", self.role == "operator"
-        places = [(path, written, deleted) for path in self.config.tables]
+        removals = self.config.removals
+        # Who takes records out maintains the tables; who reads or writes these looks which records that are.
+        places = [(path, deleted if path == removals else written, deleted) for path in self.config.tables]
         if self.config.source.table and written:
             places.append((self.config.source.table, False, False))
         places += [(path, True, True) for path in export_to if deleted]
-        statements = []
         for path, write, delete in places:
-            place = location.place(path)
-            if location.is_path(path) and place.on_s3:
-                statements.append(_TableRights(place.bucket, "/".join(place.steps), write, delete))
-        return statements
+            if location.is_path(path) and (place := location.place(path)).on_s3:
+                yield _TableRights(place.bucket, "/".join(place.steps), write, delete, path == removals)
 
     def _of_bucket(self, bucket: str, tables: Sequence[_TableRights]) -> Iterator[Statement]:
         def objects(keys: Iterable[str]) -> list[str]:
@@ -176,9 +178,9 @@ class _PolicyBuilder:
         condition = {"StringLikeIfExists": {"s3:prefix": prefixes}}
         yield _allow(f"List {bucket}", ["s3:ListBucket"], [self._bucket(bucket)], condition)
         yield _allow(f"Read {bucket}", ["s3:GetObject"], objects(f"{table.key}/*" for table in tables))
-        if written:
-            looked_at = objects(key for table in written for key in table.looked_at)
+        if looked_at := objects(key for table in tables for key in table.looked_at):
             yield _allow(f"Look {bucket}", ["s3:GetObject"], looked_at)
+        if written:
             actions = ["s3:PutObject", "s3:AbortMultipartUpload"]
             if self.config.storage.acl:
                 actions.append("s3:PutObjectAcl")

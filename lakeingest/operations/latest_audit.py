@@ -7,8 +7,9 @@ a record which was consumed, and is not in quarantine too; and that no row is ol
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.reader.contract import TableReader
@@ -16,7 +17,7 @@ from lakeingest.operations import sql
 from lakeingest.operations.latest_view import path_names
 from lakeingest.operations.readers import PipelineReader
 from lakeingest.operations.results.audit import Report
-from lakeingest.record import COORDINATES, OffsetRanges
+from lakeingest.record import COORDINATES, PARTITION, TOPIC, OffsetRange, OffsetRanges
 from lakeingest.schema import ddl
 
 NAMED = 20
@@ -33,10 +34,12 @@ def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int, co
     """
     config, main = reader.config, reader.main
     replayed = sum(commit.receipt.account.counts.accepted for commit in log.replays if commit.receipt.account)
-    quarantine = report.consumed - report.dropped - accepted - replayed
+    removals = _removals(reader)
+    refused = report.consumed - report.dropped - accepted - replayed
+    missing = max(0, refused - removals.of_quarantine - report.quarantine)
     commits = (*log.commits, *log.backfills, *log.replays)
-    expected = _expected_rows(log, commits)
-    rows = report.table + report.earlier
+    expected = _expected_rows(log, commits, removals.accepted_versions)
+    rows, rows_there = report.table + report.earlier, report.table + report.quarantine
     changed = [] if expected is None or expected == rows else [_changed(expected, rows, log)]
     keys = {path: path_names(config.columns, path) for path in config.table.key_paths}
     changed += _deleted(reader, keys, consumed)
@@ -45,8 +48,8 @@ def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int, co
     doubled = [*twice, *places.get("duplicated", [])][:NAMED]
     return replace(
         report,
-        missing=max(0, quarantine - report.quarantine),
-        superseded=accepted + replayed - report.table,
+        missing=missing,
+        superseded=max(0, report.consumed - report.dropped - sum(report.removed.values()) - rows_there - missing),
         ties=sum(each.receipt.account.ties for each in commits if each.receipt.account),
         duplicated=report.duplicated + len(twice),
         named={**places, **({"duplicated": doubled} if twice else {})},
@@ -54,18 +57,47 @@ def of(report: Report, reader: PipelineReader, log: CommitLog, accepted: int, co
     )
 
 
-def _expected_rows(log: CommitLog, commits: Iterable[Commit]) -> int | None:
+class _RemovalCounts(NamedTuple):
+    """What was taken out of the tables.
+
+    Attributes:
+        of_quarantine: how many records of quarantine.
+        accepted_versions: the versions of the table that are accepted deletes.
+    """
+
+    of_quarantine: int
+    accepted_versions: frozenset[int]
+
+
+def _removals(reader: PipelineReader) -> _RemovalCounts:
+    if not reader.removals.exists:
+        return _RemovalCounts(0, frozenset())
+    rows = reader.removals.scan(
+        "SELECT place, reason, version, _topic, _partition, low, high FROM {rows} WHERE pipeline = :pipeline",
+        pipeline=reader.config.known_as,
+    )
+    of_quarantine = (row for row in rows if row["place"] == "quarantine")
+    ranges = OffsetRanges(tuple(OffsetRange(r[TOPIC], r[PARTITION], r["low"], r["high"]) for r in of_quarantine))
+    accepted = (row["version"] for row in rows if (row["place"], row["reason"]) == ("table", "deleted"))
+    return _RemovalCounts(ranges.merged.offsets, frozenset(accepted))
+
+
+def _expected_rows(log: CommitLog, commits: Iterable[Commit], accepted_versions: Collection[int]) -> int | None:
     """How many rows these commits of the pipeline left, beside those that were there when it was adopted; None where
     the log does not reach back so far.
+
+    Args:
+        accepted_versions: deletes by others that were accepted.
     """
     if not (log.complete or log.adopted):
         return None
     rows = sum(each.changes.inserted - each.changes.deleted for each in commits if each.changes)
-    return rows + int(log.adopted.get("rows", 0)) - log.removed
+    deleted = sum(each.rows or 0 for each in log.deletes if each.version in accepted_versions)
+    return rows + int(log.adopted.get("rows", 0)) - sum(log.removed.values()) - deleted
 
 
 def _changed(expected: int, rows: int, log: CommitLog) -> str:
-    deletes = "".join(f"; version {version} is a DELETE (rows: {count:,})" for version, count in log.deletes.items())
+    deletes = "".join(f"; {deletion}" for deletion in log.deletes)
     return f"the pipeline's commits left {expected:,} rows, and {rows:,} are there: others have changed them{deletes}"
 
 

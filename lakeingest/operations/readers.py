@@ -55,6 +55,10 @@ class PipelineReader(Protocol):
         """The table of deleted keys, of mode upsert."""
 
     @property
+    def removals(self) -> TableReader:
+        """The list of records that were taken out."""
+
+    @property
     def results(self) -> TableReader:
         """The table of the gate's results."""
 
@@ -97,6 +101,10 @@ class FileTables:
     @cached_property
     def deleted_keys(self) -> FileTable:
         return FileTable(self.config.deletes, self.storage)
+
+    @cached_property
+    def removals(self) -> FileTable:
+        return FileTable(self.config.removals, self.storage)
 
     @cached_property
     def results(self) -> FileTable:
@@ -180,6 +188,12 @@ class SparkTables:
         from lakeingest.delta.table import Table
 
         return SparkTable(Table(self.tables.spark, self.config.deletes))
+
+    @cached_property
+    def removals(self) -> TableReader:
+        from lakeingest.delta.reader.spark import SparkTable
+
+        return SparkTable(self.tables.removals.table)
 
     @cached_property
     def results(self) -> TableReader:

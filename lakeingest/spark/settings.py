@@ -7,6 +7,9 @@ from lakeingest.record import OFFSET, TOPIC
 from lakeingest.spark import jvm
 
 UTC = "spark.sql.session.timeZone"
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+CODEC = "spark.sql.parquet.compression.codec"
+"""What a statement takes that has no options of a writer."""
 S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 AVRO_LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{part}.maxLength={most}"

@@ -101,6 +101,9 @@ class TableReader(History, Protocol):
 
     # Runs -----------------------------------------------------------------------------------------------------------
 
+    def rows(self, where: Sequence[Condition]) -> View:
+        """The rows for which all conditions hold."""
+
     def runs(self, where: Sequence[Condition]) -> View:
         """The coordinates of the rows for which all conditions hold, as runs of offsets: see `reader.runs`. Rows
         without coordinates are left out.

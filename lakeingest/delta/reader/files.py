@@ -108,6 +108,11 @@ class FileTable(OfflineLog):
         with reading(self.identifier):
             return sure + int(table.count_rows(filter=condition))
 
+    def rows(self, where: Sequence[Condition]) -> pa.Table:
+        table = rows.dataset(self)
+        with reading(self.identifier):
+            return table.to_table(filter=expression(table, where))
+
     def runs(self, where: Sequence[Condition], *, files: Sequence[DataFile] | None = None) -> pa.Table:
         table = rows.dataset(self, files)
         rows.need(table, *COORDINATES)

@@ -415,7 +415,7 @@ def _increasing(times: Iterable[datetime]) -> Iterator[datetime]:
 
 def _entry(version: int, time: datetime | None, text: str) -> dict[str, Any]:
     info: Mapping[str, Any] = next((action for kind, action in _actions(text) if kind == "commitInfo"), {})
-    names = ("operation", "operationParameters", "operationMetrics", "userMetadata")
+    names = ("operation", "operationParameters", "operationMetrics", "userMetadata", "userName", "engineInfo")
     return {"version": version, "timestamp": time, **{name: info.get(name) for name in names}}
 
 

@@ -90,12 +90,12 @@ class SparkTable(TableHistory):
 
     def count(self, where: Sequence[Condition]) -> int:
         with storage_failures(self.identifier):
-            return self._where(where).count()
+            return self.rows(where).count()
 
     def runs(self, where: Sequence[Condition]) -> DataFrame:
-        return runs(self._where(where))
+        return runs(self.rows(where))
 
-    def _where(self, where: Sequence[Condition]) -> DataFrame:
+    def rows(self, where: Sequence[Condition]) -> DataFrame:
         rows = self.view
         for name, operator, value in where:
             rows = rows.where(_OPERATORS[operator](F.col(name), value))

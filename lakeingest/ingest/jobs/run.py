@@ -46,6 +46,7 @@ class RunJob:
     _full: bool = field(default=False, init=False)
     _withdrawn: bool = field(default=False, init=False)
     _declares: bool = field(default=False, init=False)
+    _removed: OffsetRanges = field(default=NO_RANGES, init=False)
 
     def __post_init__(self) -> None:
         self.name = self.context.config.known_as
@@ -79,6 +80,7 @@ class RunJob:
         self._declares = attempt.last is not None and attempt.execution.evolution.declares
         self._full = self._withdrawn = False
         self._late.begin(attempt.last)
+        self._removed = self.context.tables.removals.extent()
 
     def look(self, topics: Topics) -> Topics:
         """See `Job.look`: with a goal, what the source holds more is not the run's."""
@@ -104,7 +106,9 @@ class RunJob:
             return None
         self._declares = False
         self._withdraw(attempt, starts)
-        return Take(attempt.receipt(ranges, self._fields(attempt, "run", gaps=gaps, read_from=topics.read_from)))
+        receipt = attempt.receipt(ranges, self._fields(attempt, "run", gaps=gaps, read_from=topics.read_from))
+        # As a rule it has none: what was taken out lies behind the frontier.
+        return Take(receipt, ranges.shared(self._removed))
 
     def _fields(self, attempt: Attempt, name: Literal["run", "late"], **fields: Any) -> JobFields:
         """What a receipt of the run says besides: these fields, and the topics that the file no longer names."""

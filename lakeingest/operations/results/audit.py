@@ -38,7 +38,12 @@ class Report(Showable):
             both have consumed is there twice.
         breaks: ranges of offsets that the chain of commits jumps over or takes twice.
         named: coordinates of the first 20 of each kind that is not as it should be.
-        deleted: who took rows of the tables away by a DELETE: table, version and rows; told where records are missing.
+        deleted: who else took rows of the tables away, or may have: table, version, operation, who, when and rows; told
+            where records are missing.
+        removed: records that were consumed and are no rows any more since they were taken out: forgotten, expired, or
+            deleted by somebody, which was accepted → how many (see `delta.removals`).
+        returned: records that were forgotten, and are rows.
+        accepted: the deletes of others that were accepted just now (`audit --accept-deletes`), and what each took.
         summed: how many commits were held against the sums of their batches' coordinates (see "How exactly once
             works"); those of an older version have none, nor has the newest one, as a rule.
         altered: batches whose sums differ: other rows were committed than their offsets, or are there now.
@@ -72,6 +77,9 @@ class Report(Showable):
     breaks: tuple[str, ...] = ()
     named: dict[str, list[str]] = field(default_factory=dict)
     deleted: tuple[str, ...] = ()
+    removed: dict[str, int] = field(default_factory=dict)
+    returned: int = 0
+    accepted: dict[str, int] = field(default_factory=dict)
     summed: int = 0
     altered: tuple[str, ...] = ()
     superseded: int = 0
@@ -83,13 +91,17 @@ class Report(Showable):
     @property
     def conserved(self) -> bool:
         """Whether the proof holds; without a receipt there is none for the rows that are there."""
-        wrong = self.missing or self.duplicated or self.unexpected or self.breaks or self.altered
+        wrong = self.missing or self.duplicated or self.unexpected or self.breaks or self.altered or self.returned
         return not wrong and bool(self.commits or not self.earlier)
 
     @property
     def _balance(self) -> str:
         superseded = f" + {self.superseded:,} superseded" if self.superseded else ""
-        return f"{self.table:,} in the table{superseded} + {self.quarantine:,} in quarantine + {self.dropped:,} dropped"
+        removed = "".join(f" + {count:,} {reason}" for reason, count in self.removed.items() if count)
+        return (
+            f"{self.table:,} in the table{superseded} + {self.quarantine:,} in quarantine + {self.dropped:,} dropped"
+            f"{removed}"
+        )
 
     @property
     def headline(self) -> str:
@@ -108,8 +120,13 @@ class Report(Showable):
 
     @property
     def _wrong(self) -> list[tuple[str, str]]:
-        kinds = {"break": self.breaks, "altered": self.altered}
+        kinds = {"break": self.breaks, "altered": self.altered, "returned": self._returned}
         return [*((kind, each) for kind, places in kinds.items() for each in places), *self._places]
+
+    @property
+    def _returned(self) -> tuple[str, ...]:
+        is_are = f"{number_of(self.returned, 'record')} that {'was' if self.returned == 1 else 'were'} forgotten"
+        return (f"{is_are} {'is a row' if self.returned == 1 else 'are rows'}",) if self.returned else ()
 
     @property
     def listings(self) -> Mapping[str, Listing]:
@@ -117,7 +134,10 @@ class Report(Showable):
         rarely = ("superseded", "backfilled", "unexpected", "gaps", "lost", "unproved", "earlier")
         names = [*always, *(name for name in rarely if getattr(self, name))]
         return {
-            "balance": [{"what": name, "records": getattr(self, name)} for name in names],
+            "balance": [
+                *({"what": name, "records": getattr(self, name)} for name in names),
+                *({"what": reason, "records": count} for reason, count in self.removed.items() if count),
+            ],
             "wrong": [{"kind": kind, "where": where} for kind, where in self._wrong],
             "left_out": [{"condition": name, "records": count} for name, count in self.left_out.items()],
             "others": [{"pipeline": name, "newest batch": batch} for name, batch in self.others.items()],
@@ -130,6 +150,8 @@ class Report(Showable):
     def text(self) -> Iterator[str]:
         yield f"{self.pipeline}: {number_of(self.consumed, 'record')} consumed in {number_of(self.commits, 'commit')}"
         yield f"  {self._balance}; {self.missing:,} missing, {self.duplicated:,} duplicated"
+        for deletion, count in self.accepted.items():
+            yield f"  accepted: {deletion}: {number_of(count, 'record')}"
         if self.backfills:
             yield f"  {self.backfilled:,} of them by backfills, in {number_of(self.backfills, 'commit')} more"
         if self.left_out:
@@ -182,16 +204,23 @@ class Report(Showable):
 
     def _broken(self, names: str) -> NotConserved:
         places = (f"{kind}: {place}" for kind, place in self._places)
-        lines = "".join(f"\n  {line}" for line in (*self.breaks, *self.altered, *places, *self.deleted))
+        lines = "".join(
+            f"\n  {line}" for line in (*self.breaks, *self.altered, *self._returned, *places, *self.deleted)
+        )
         also = f"; pipeline {names} has written to the table too" if names else ""
         back = (
-            "if the DELETE was a mistake, RESTORE that table to the version before it and run again: the run reads "
-            "again what the RESTORE takes back, while Kafka has it; "
+            "if rows were deleted on purpose, declare it: `lakeingest audit FILE --accept-deletes WHY`; if by mistake, "
+            "RESTORE that table to the version before (which brings back everybody who was deleted since) and run "
+            "again: the run reads again what the RESTORE takes back, while Kafka has it; "
+        )
+        once_more = (
+            "what was forgotten is taken out by the same `lakeingest forget`, once more; " if self.returned else ""
         )
         return NotConserved(
             f"{self.pipeline}: {self.missing} missing, {self.duplicated} duplicated, "
             f"{self.unexpected} unexpected{also}{lines}",
-            cure=(back if self.deleted else "")
+            cure=once_more
+            + (back if self.deleted else "")
             + "if a run or a backfill is under way or was killed, let it finish (`lakeingest run FILE "
             "--until-caught-up`, `lakeingest backfill FILE`) and audit again; else somebody changed the tables: see "
             "their history",

@@ -150,6 +150,15 @@ class World:
     def path(self, of: str = "") -> str:
         return f"{self.values()['table']['path']}{of}"
 
+    def remove_table(self, of: str = "") -> None:
+        """All objects of a table, as if there had been none."""
+        bucket, _, prefix = self.path(of).removeprefix("s3a://").partition("/")
+        s3 = s3_client(self.stack)
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/"):
+            for each in page.get("Contents", []):
+                s3.delete_object(Bucket=bucket, Key=each["Key"])
+        s3.close()
+
     def rows(self, of: str = "") -> list[dict[str, Any]]:
         """In the order of Kafka; `of` is the end of the path of another table than the main one."""
         rows = self.spark.read.format("delta").load(self.path(of)).orderBy("_topic", "_partition", "_offset")

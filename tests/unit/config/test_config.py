@@ -142,7 +142,7 @@ def test_a_quarantine_without_a_path_is_beside_the_table(given: dict[str, Any]) 
     """A failure budget is no reason to say where the quarantine lies."""
     made = pipeline(table={"path": "s3a://lake/flights/"}, quarantine=given)
     assert made.quarantine.path == "s3a://lake/flights_quarantine"
-    assert made.paths == ("s3a://lake/flights/", "s3a://lake/flights_quarantine")
+    assert made.paths == ("s3a://lake/flights/", "s3a://lake/flights_quarantine", "s3a://lake/flights_removed")
     assert made.quarantine.max_refused == given.get("max_refused")
 
 

@@ -108,11 +108,11 @@ def test_a_table_has_one_comment() -> None:
 
 def test_where_completeness_is_kept() -> None:
     """Beside the table, by path or by name, or where the file says; among the pipeline's tables if it is followed."""
-    assert config({"completeness": {}}, partition=HOURS).tables[-1] == "s3a://lake/flights_completeness"
+    assert config({"completeness": {}}, partition=HOURS).tables[-2] == "s3a://lake/flights_completeness"
     assert config({"completeness": {}}, partition=HOURS, table={"name": "a.b"}).completeness == "a.b_completeness"
     other = {"completeness": {"table": "s3a://lake/complete"}}
-    assert config(other, partition=HOURS).paths[-1] == "s3a://lake/complete"
-    assert len(config({}).tables) == 2
+    assert config(other, partition=HOURS).paths[-2] == "s3a://lake/complete"
+    assert len(config({}).tables) == 3
 
 
 @pytest.mark.parametrize("there", ["s3a://lake/flights", "s3a://lake/flights/x", "s3a://lake/flights_quarantine/"])

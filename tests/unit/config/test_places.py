@@ -37,7 +37,11 @@ GATED = {"gate": {"suite": "s.json", "results": "s3a://lake/results"}}
         ({}, {}, []),
         ({}, {"table": {"path": "s3a://lake/x"}}, [("table", "table")]),
         ({}, {"table": {"path": "s3://lake/./x_quarantine/"}}, [("quarantine", "table")]),
-        ({}, {"table": {"path": "s3a://lake/x_quarantine/of/y"}}, [("quarantine", "table"), ("quarantine",) * 2]),
+        (
+            {},
+            {"table": {"path": "s3a://lake/x_quarantine/of/y"}},
+            [("quarantine", "table"), ("quarantine",) * 2, ("quarantine", "the removals of table")],
+        ),
         ({}, {"quarantine": {"path": "s3a://lake/x"}}, [("table", "quarantine")]),
         ({"quarantine": {"path": "s3a://lake/q"}}, {"quarantine": {"path": "s3://lake/q/"}}, []),
         ({"quarantine": {"path": "s3a://lake/q"}}, {"quarantine": {"path": "s3a://lake/q/y"}}, [("quarantine",) * 2]),

@@ -22,6 +22,7 @@ def test_the_others_are_named_after_it() -> None:
         "main.bronze.flights",
         "main.bronze.flights_quarantine",
         "main.bronze.flights_expectations",
+        "main.bronze.flights_removed",
     )
     assert made.paths == ()
 
@@ -29,7 +30,7 @@ def test_the_others_are_named_after_it() -> None:
 def test_a_path_goes_before_a_name() -> None:
     """Beside a path the name is what the table is registered under."""
     made = config(table={"path": "s3a://lake/flights", "name": "lake.flights"}, quarantine={"name": "lake.refused"})
-    assert (made.paths, made.names) == (("s3a://lake/flights",), ("lake.refused",))
+    assert (made.paths, made.names) == (("s3a://lake/flights", "s3a://lake/flights_removed"), ("lake.refused",))
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,16 @@ def both(
     begins: Frontier,
     *,
     moved: Iterable[Place] = (),
+    removed: Iterable[tuple[Place, str]] = (),
 ) -> CoordinateRuns:
     each = {"in_table": table, "in_quarantine": refused, "moved": moved}
     views = [(kind, rows(folder, places, f"{kind}.parquet")) for kind, places in each.items()]
-    return CoordinateRuns(duck.query, views, whole, begins)
+    listed = [(*place, place[2] + 1, reason) for place, reason in removed]
+    columns = [*zip(*listed, strict=True)] or [()] * 5
+    types = [pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.string()]
+    names = ["_topic", "_partition", "low", "high", "reason"]
+    view = pa.Table.from_arrays([*map(pa.array, columns, types)], names)
+    return CoordinateRuns(duck.query, views, whole, begins, view)
 
 
 def within(ranges: OffsetRanges, place: Place) -> bool:
@@ -55,7 +61,8 @@ def within(ranges: OffsetRanges, place: Place) -> bool:
 @pytest.mark.parametrize("seed", range(8))
 def test_runs_count_what_one_counts_by_hand(tmp_path: Path, seed: int, replayed: bool) -> None:
     """Rows in any order, some twice, in both tables, before, between and behind what was consumed; and in no range. Of
-    those that are in both, a replay has moved some, and some are there twice for another reason.
+    those that are in both, a replay has moved some, and some are there twice for another reason. Some are listed
+    as taken out, some of them twice, for several reasons, and though they are rows.
     """
     dice = random.Random(seed)
 
@@ -78,7 +85,8 @@ def test_runs_count_what_one_counts_by_hand(tmp_path: Path, seed: int, replayed:
     begin = {(s.topic, s.partition): s.start for s in own} | {("t", 2): 9}
     unknown, skipped = ranges(0, 0, 1), ranges(1)
     moved = dice.sample(sorted({*table, *refused}), 12) if replayed else []
-    found = both(tmp_path, table, refused, whole, begin, moved=moved)
+    listed = [(place, reason) for reason in ("deleted", "expired", "forgotten") for place in some(dice.randrange(20))]
+    found = both(tmp_path, table, refused, whole, begin, moved=moved, removed=listed)
 
     in_table, in_quarantine = Counter(table), Counter(refused)
     places = sorted({*table, *refused})
@@ -86,19 +94,24 @@ def test_runs_count_what_one_counts_by_hand(tmp_path: Path, seed: int, replayed:
     consumed = [place for place in places if within(whole, place)]
     strange = [place for place in places if place not in consumed]
     stray = [place for place in strange if place[2] >= begin.get(place[:2], 0)]
+    # The last reason goes first.
+    reasons = {place: reason for place, reason in listed if place not in places and within(whole, place)}
+    accounted = [*consumed, *reasons]
     assert found.counts(unknown, skipped) == {
         "in_table": sum(in_table[place] for place in consumed),
         "in_quarantine": sum(in_quarantine[place] for place in consumed),
-        "distinct_offsets": len(consumed),
-        "unknown": sum(within(unknown, place) for place in consumed),
-        "skipped": sum(within(skipped, place) for place in consumed),
+        **{reason: [*reasons.values()].count(reason) for reason in ("forgotten", "expired", "deleted")},
+        "returned": len({place for place, reason in listed if reason == "forgotten"} & {*places}),
+        "distinct_offsets": len(accounted),
+        "unknown": sum(within(unknown, place) for place in accounted),
+        "skipped": sum(within(skipped, place) for place in accounted),
         "unexpected": len(stray),
         "earlier": len(strange) - len(stray),
     }
     double = [place for place in consumed if in_table[place] + in_quarantine[place] > 1]
     assert (found.double(5), found.stray(5)) == (double[:5], stray[:5])
     offsets = ((s.topic, s.partition, n) for s in whole for n in range(s.start, s.end))
-    missing = [place for place in offsets if place not in consumed]
+    missing = [place for place in offsets if place not in accounted]
     holes = found.holes(1000)
     assert [(t, p, n) for t, p, start, end in holes for n in range(start, end)] == missing
     assert all(left[:2] != right[:2] or left[3] < right[2] for left, right in pairwise(holes))

@@ -28,6 +28,9 @@ def config(**more: Any) -> PipelineConfig:
     return file.from_mapping({**values, **more})
 
 
+TABLES = [f"arn:aws:s3:::lake/team/flights{of}/*" for of in ("", "_quarantine", "_removed")]
+
+
 def rights(role: str, found: PipelineConfig, **more: Any) -> dict[str, list[str]]:
     """Action → resources."""
     actions: dict[str, list[str]] = {}
@@ -39,16 +42,16 @@ def rights(role: str, found: PipelineConfig, **more: Any) -> dict[str, list[str]
 
 def test_a_writer() -> None:
     """It deletes in the logs alone; what it looks at above the tables are single keys."""
-    tables = ["arn:aws:s3:::lake/team/flights/*", "arn:aws:s3:::lake/team/flights_quarantine/*"]
     assert rights("writer", config()) == {
         "s3:ListBucket": ["arn:aws:s3:::lake"],
         "s3:GetObject": [
-            *tables,
+            *TABLES,
             "arn:aws:s3:::lake/team/flights",
             "arn:aws:s3:::lake/team",
             "arn:aws:s3:::lake/team/_delta_log",
             "arn:aws:s3:::lake/_delta_log",
             "arn:aws:s3:::lake/team/flights_quarantine",
+            "arn:aws:s3:::lake/team/flights_removed",
         ],
         "s3:PutObject": (
             written := ["arn:aws:s3:::lake/team/flights/*", "arn:aws:s3:::lake/team/flights_quarantine/*"]
@@ -62,8 +65,9 @@ def test_a_writer() -> None:
 
 
 def test_a_reader() -> None:
-    tables = ["arn:aws:s3:::lake/team/flights/*", "arn:aws:s3:::lake/team/flights_quarantine/*"]
-    assert rights("reader", config()) == {"s3:ListBucket": ["arn:aws:s3:::lake"], "s3:GetObject": tables}
+    """It looks whether there is a list of what was taken out, which need not be."""
+    looked_at = [*TABLES, "arn:aws:s3:::lake/team/flights_removed"]
+    assert rights("reader", config()) == {"s3:ListBucket": ["arn:aws:s3:::lake"], "s3:GetObject": looked_at}
 
 
 def test_an_operator_exports_where_it_is_told() -> None:
@@ -87,6 +91,8 @@ def test_a_head_has_no_prefix() -> None:
                 "_delta_log/",
                 "team/flights_quarantine/*",
                 "team/flights_quarantine",
+                "team/flights_removed/*",
+                "team/flights_removed",
             ]
         }
     }
@@ -263,8 +269,9 @@ def test_topics_of_a_pattern(tmp_path: Path, pattern: str, begins: str) -> None:
     found = file.read_any(tmp_path / "p.yaml", {})
     assert isinstance(found, PerTopic)
     made = iam.policy_of_pattern(found, "reader")
-    (read,) = (each["Resource"] for each in made.document["Statement"] if "s3:GetObject" in each["Action"])
-    tables = [f"{begins}*", f"{begins}*_quarantine"]
+    (read, looked_at) = (each["Resource"] for each in made.document["Statement"] if "s3:GetObject" in each["Action"])
+    assert looked_at == [f"arn:aws:s3:::lake-{begins}*/raw/{begins}*_removed"]
+    tables = [f"{begins}*", f"{begins}*_quarantine", f"{begins}*_removed"]
     assert read == [f"arn:aws:s3:::lake-{begins}*/raw/{table}/*" for table in tables]
     assert all(each["Sid"].isalnum() for each in made.document["Statement"])
     assert f"begins with {begins!r}" in made.notes[-1]

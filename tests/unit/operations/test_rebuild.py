@@ -30,11 +30,11 @@ def test_it_is_the_pipeline_itself_in_another_place() -> None:
     before = read()
     made = rebuild.config_of(before, BRONZE, f"{TO}/")
     assert (made.name, made.source.table, made.source.topics, made.source.start) == ("p", BRONZE, ("t",), "earliest")
-    assert made.tables == (TO, f"{TO}_quarantine")
+    assert made.tables == (TO, f"{TO}_quarantine", f"{TO}_removed")
     assert (made.table.name, made.schema_, made.partition) == (None, before.schema_, before.partition)
     assert rebuild.next_steps(before, made) == {"table.path": TO, "table.name": None}
     by_name = rebuild.config_of(before, BRONZE, "lake.p_2")
-    assert by_name.tables == ("lake.p_2", "lake.p_2_quarantine")
+    assert by_name.tables == ("lake.p_2", "lake.p_2_quarantine", "lake.p_2_removed")
     assert rebuild.next_steps(before, by_name) == {"table.name": "lake.p_2", "table.path": None}
 
 
@@ -47,7 +47,7 @@ def test_what_has_a_place_of_its_own_is_moved_with_it() -> None:
         partition=[{"by": "time", "field": "t", "every": "hour"}],
     )
     made = rebuild.config_of(before, BRONZE, TO)
-    assert made.tables == (TO, f"{TO}_quarantine")
+    assert made.tables == (TO, f"{TO}_quarantine", f"{TO}_removed")
     assert rebuild.next_steps(before, made) == {
         "table.path": TO,
         "quarantine.path": None,

@@ -1,0 +1,131 @@
+"""Which records are no rows any more because somebody took them out: a small Delta table beside the main one.
+
+pipeline STRING                                    whose records they were
+_topic STRING, _partition INT, low, high BIGINT    their offsets: low ≤ offset < high
+reason STRING                                      forgotten, expired or deleted
+place STRING                                       table or quarantine: which of both had them
+version BIGINT                                     of forgotten and expired: that table's version before they were taken
+                                                   out; of deleted: the version that is the DELETE
+who STRING, why STRING, at TIMESTAMP               who had them taken out, or accepted that they were, and why
+
+It has coordinates, and no value of a record. `audit` counts by it, and a job that reads these offsets again leaves the
+records out. Rows are written before the records are taken out, so that a kill between the two leaves nothing open: who
+is called again takes out what is listed. They outlive the clean-up of logs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from pyspark.sql import functions as F
+
+from lakeingest.delta import coordinates, kinds
+from lakeingest.delta.reader import spark as by_spark
+from lakeingest.delta.receipt import of_removal, somebody
+from lakeingest.delta.table import Table
+from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges
+from lakeingest.spark import frames, session, types
+from lakeingest.spark.failures import storage_failures
+from lakeingest.spark.settings import USER_METADATA
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Reason: TypeAlias = Literal["forgotten", "expired", "deleted"]
+Place: TypeAlias = Literal["table", "quarantine"]
+REASONS: tuple[Reason, ...] = get_args(Reason)
+COLUMNS = (
+    "pipeline STRING, _topic STRING, _partition INT, low BIGINT, high BIGINT, reason STRING, place STRING, "
+    "version BIGINT, who STRING, why STRING, at TIMESTAMP"
+)
+"""The columns of the table, as DDL."""
+
+
+@dataclass(frozen=True)
+class Removals:
+    """The records of one pipeline that were taken out; several pipelines may have one table.
+
+    Raises:
+        StorageUnreachable, UnsafeStore: from every method, where the object store fails or refuses.
+    """
+
+    table: Table
+    pipeline: str
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a table."""
+        return self.table.schema() is not None
+
+    def rows(self) -> DataFrame:
+        """The pipeline's own; the table has to be there."""
+        return self.table.read().where(F.col("pipeline") == self.pipeline)
+
+    def add(self, places: DataFrame, reason: Reason, place: Place, version: int, why: str) -> int:
+        """List records; how many they are. What is listed already may be listed again.
+
+        Args:
+            places: their coordinates.
+        """
+        runs = frames.keep(by_spark.runs(places.select(*COORDINATES)))
+        try:
+            with storage_failures(self.table.identifier):
+                count = runs.agg(F.coalesce(F.sum(F.expr("high - low")), F.lit(0))).collect()[0][0]
+                if not count:
+                    return 0
+                literals = {"pipeline": self.pipeline, "reason": reason, "place": place, "version": version}
+                literals |= {"who": somebody(), "why": why}
+                values = {name: F.lit(value) for name, value in literals.items()} | {"at": F.current_timestamp()}
+                columns = types.struct(COLUMNS)
+                self._ensure()
+                rows = runs.withColumns(values).select(*(F.col(c.name).cast(c.dataType) for c in columns))
+                self.table.append(rows.coalesce(1), {"optimizeWrite": "false"})
+            return int(count)
+        finally:
+            frames.release(runs)
+
+    def _ensure(self) -> None:
+        existing = self.table.schema()
+        if existing is None:
+            existing = self.table.create(types.struct(COLUMNS), properties=kinds.properties("removals"))
+        kinds.check(self.table, "removals", existing.names)
+
+    def coordinates(self, ranges: OffsetRanges) -> DataFrame | None:
+        """The coordinates within `ranges` that are listed: _topic STRING, _partition INT, _offset BIGINT; None where
+        there is no such table.
+        """
+        if not self.exists:
+            return None
+        each = self.rows().select(TOPIC, PARTITION, F.explode(F.sequence("low", F.expr("high - 1"))).alias(OFFSET))
+        return coordinates.of(each, ranges)
+
+    def extent(self) -> OffsetRanges:
+        """From the first to the last listed offset, partition by partition."""
+        if not self.exists:
+            return OffsetRanges(())
+        with storage_failures(self.table.identifier):
+            ends = self.rows().groupBy(TOPIC, PARTITION).agg(F.min("low"), F.max("high")).collect()
+        return OffsetRanges(tuple(OffsetRange(*row) for row in ends))
+
+    def declared(self, place: Place) -> set[int]:
+        """The versions of one of the two tables whose deletes were accepted."""
+        if not self.exists:
+            return set()
+        with storage_failures(self.table.identifier):
+            rows = self.rows().where((F.col("reason") == "deleted") & (F.col("place") == place))
+            return {row[0] for row in rows.select("version").distinct().collect()}
+
+    def take_out(self, target: Table, places: DataFrame, reason: Reason, *, of_pipeline: bool = False) -> None:
+        """Delete the rows of records that are listed, in a commit that says so.
+
+        Args:
+            target: the main table, or quarantine.
+            places: the coordinates.
+            of_pipeline: whether the rows of other pipelines stay: of quarantine.
+        """
+        same = ("pipeline", *COORDINATES) if of_pipeline else COORDINATES
+        keys = places.select(*COORDINATES).distinct().withColumn("pipeline", F.lit(self.pipeline)).select(*same)
+        metadata = {USER_METADATA: of_removal(self.pipeline, reason)}
+        with storage_failures(target.identifier), session.setting(target.spark, metadata):
+            target.merge(keys, same, "WHEN MATCHED THEN DELETE")
