@@ -88,7 +88,7 @@ def measured(stack: Addresses, folder: Path, arguments: argparse.Namespace) -> d
             continue
         end = next(e for e in edges[row["_topic"], row["_partition"]] if e > row["_offset"])
         late.append(ends[row["_topic"], row["_partition"], end] - row["_timestamp"].timestamp())
-    compacted = ingestion.compact(128 * 2**20)[0]
+    compacted = ingestion.maintain("compact")[0]
     warm = [took[sequence] for sequence, when in told.items() if when >= first + _WARM_S]
     return {
         "rate": arguments.rate,

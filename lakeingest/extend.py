@@ -51,7 +51,7 @@ class Step(Protocol):
 
 @runtime_checkable
 class Listener(Protocol):
-    """Hears what a run or a compaction does. Made without arguments, for each; what it raises is warned of, and ends
+    """Hears what a run or a maintenance does. Made without arguments, for each; what it raises is warned of, and ends
     none.
     """
 
@@ -60,7 +60,7 @@ class Listener(Protocol):
 
         Args:
             event: one of lakeingest.ingest.events: `Started`, `Matched`, `Looked`, `Committed`, `Retrying`,
-                `CatalogUpdate`, `GroupUpdate`, `Ended`; and of a compaction `Maintained`. More may come: leave
+                `CatalogUpdate`, `GroupUpdate`, `Ended`; and of a maintenance `Maintained`. More may come: leave
                 out what is not known.
         """
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -25,6 +25,7 @@ from lakeingest.ingest.jobs.backfill import BackfillJob, Limits
 from lakeingest.ingest.jobs.run import RunJob
 from lakeingest.ingest.listeners import lineage
 from lakeingest.ingest.loop import Loop, announced
+from lakeingest.ingest.maintenance import Task
 from lakeingest.ingest.preflight import Accept
 from lakeingest.ingest.progress_bar import ProgressBar
 from lakeingest.ingest.source import source_of
@@ -55,10 +56,10 @@ from lakeingest.operations.results import pipeline_file
 from lakeingest.operations.results.adopt import Adopted
 from lakeingest.operations.results.audit import Report
 from lakeingest.operations.results.backfill import Backfilled
-from lakeingest.operations.results.compact import Compaction
 from lakeingest.operations.results.compare import Comparison
 from lakeingest.operations.results.export import Exported, ExportFormat
 from lakeingest.operations.results.gate import GateResults
+from lakeingest.operations.results.maintenance import MaintenanceResult
 from lakeingest.operations.results.plan import Plan
 from lakeingest.operations.results.refusals import Reasons
 from lakeingest.operations.results.replay import Replayed
@@ -82,8 +83,8 @@ class Pipeline:
     - `status`, `audit`, `schemas`, `quarantined` and `results` tell what was done. A notebook shows what they give as
       tables, and `to_pandas` and `to_arrow` give these as frames.
     - `backfill` takes what lies behind it: history before its start, and accepted gaps.
-    - `replay` and `discard` decide about refused records, `compact` makes large files of small ones, `export`
-      writes what is new as files of other formats.
+    - `replay` and `discard` decide about refused records, `maintain` keeps the tables in shape, `export` writes what
+      is new as files of other formats.
 
     Attributes:
         config: the pipeline file.
@@ -542,37 +543,38 @@ class Pipeline:
         preflight.check_user(self.config, "replay")
         return replay.discard(self.tables, where, why)
 
-    def compact(
+    def maintain(
         self,
-        target_bytes: int = 128 * 2**20,
+        only: Task | None = None,
         *,
-        where: str | None = None,
         dry_run: bool = False,
+        most_time: timedelta | None = None,
+        most_bytes: int | None = None,
+        i_know: bool = False,
         on_event: Callable[[Maintained], None] = lambda _: None,
-    ) -> Compaction:
-        """Make large files of small ones, in the main table, in quarantine and in the gate's results.
+    ) -> MaintenanceResult:
+        """Keep the tables in shape: make large files of small ones, and delete files that nobody needs.
 
-        Listeners that the file names hear of each table that is done, where their code is allowed.
+        What `maintenance` in the file says holds, for the main table and those beside it. Listeners that the file names
+        hear of each table that is done, where their code is allowed.
 
         Args:
-            target_bytes: about how large the new files become.
-            where: a condition over the main table's partition columns, in Spark SQL.
+            only: "compact" or "vacuum"; both by default.
             dry_run: look only.
+            most_time, most_bytes: the most that is done; by default as maintenance.most says.
+            i_know: whether a VACUUM may delete files that are younger than 7 days.
             on_event: called with each table that is done.
 
         Raises:
-            UsageError: there is no table yet, or the condition is none; or a listener cannot be made.
+            UsageError: there is no table yet, or maintenance.vacuum.after is less than 7 days; or a listener cannot be
+                made.
+            StorageError: a table's log cannot be read.
 
         Example:
-            pipeline.compact(where="day < '2026-11-01'")
+            pipeline.maintain("compact").check()
         """
-        listening = extend.listeners(self.config.listeners if self.allow_code else ())
-
-        def tell(event: Maintained) -> None:
-            extend.tell(listening, self.config.name, event)
-            on_event(event)
-
-        return maintenance.compact(self.tables, target_bytes, where, dry_run=dry_run, tell=tell)
+        request = maintenance.request_of(self.config, only, most_time, most_bytes, dry_run=dry_run, i_know=i_know)
+        return maintenance.maintain(self, request, on_event, allow_code=self.allow_code)
 
     def export(
         self,

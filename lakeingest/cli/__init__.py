@@ -17,7 +17,6 @@ from lakeingest.cli import (
     adopt,
     audit,
     backfill,
-    compact,
     contract,
     doctor,
     explain,
@@ -26,6 +25,7 @@ from lakeingest.cli import (
     iam,
     import_confluent,
     interrupt,
+    maintain,
     next_step,
     pipeline_file,
     plan,
@@ -93,7 +93,7 @@ for _command in (
     sql.sql,
     read.read,
     export.export,
-    compact.compact,
+    maintain.maintain,
 ):
     app.command()(_command)
 app.add_typer(quarantine.app)

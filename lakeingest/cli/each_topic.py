@@ -49,21 +49,57 @@ def ask(path: Path, out: Output, doing: str, question: Callable[[Pipeline], Show
         LakeingestError: of a file of one pipeline, why there is no answer, or its failure.
         Exit: of several, something is wrong with one at least; stderr says what.
     """
-    import lakeingest
     from lakeingest.config import file as pipeline_file
+
+    _ask([pipeline_file.read_any(path, os.environ)], out, doing, lambda pipeline, _: question(pipeline))
+
+
+def ask_all(
+    paths: Sequence[Path],
+    out: Output,
+    doing: str,
+    question: Callable[[Pipeline, Callable[[str], None]], Showable],
+    *,
+    allow_code: bool,
+) -> None:
+    """Ask the pipelines of files, and of folders of them; see `ask`.
+
+    Args:
+        question: it is also given what shows each step.
+    """
+    from lakeingest.config import file as pipeline_file
+
+    alone = len(paths) == 1 and not paths[0].is_dir()
+    read = [pipeline_file.read_any(paths[0], os.environ)] if alone else pipeline_file.read_all(paths, os.environ)
+    _ask(read, out, doing, question, allow_code=allow_code, alone=alone)
+
+
+def _ask(
+    files: Sequence[PipelineConfig | PerTopic],
+    out: Output,
+    doing: str,
+    question: Callable[[Pipeline, Callable[[str], None]], Showable],
+    *,
+    allow_code: bool = False,
+    alone: bool = True,
+) -> None:
+    """
+    Args:
+        alone: whether it is asked of one file.
+    """
+    import lakeingest
     from lakeingest.config.per_topic import PerTopic
 
     def answer(config: PipelineConfig) -> Showable:
-        pipeline = lakeingest.Pipeline(config)
-        with out.progress(doing):
-            return question(pipeline)
+        pipeline = lakeingest.Pipeline(config, allow_code=allow_code)
+        with out.progress(doing) as say:
+            return question(pipeline, say)
 
-    read = pipeline_file.read_any(path, os.environ)
-    if not isinstance(read, PerTopic):
-        out.show(answer(read))
+    if alone and not isinstance(files[0], PerTopic):
+        out.show(answer(files[0]))
         return
     documents, codes = [], set()
-    for config in configs([read]):
+    for config in configs(files):
         document = None
         try:
             result = answer(config)
@@ -76,7 +112,8 @@ def ask(path: Path, out: Output, doing: str, question: Callable[[Pipeline], Show
             document = document or {"pipeline": config.name, "error": error_as_data(failure)}
         documents.append(document)
     if not (documents or out.is_json):
-        out.line(f"no topic matches {read.pattern.pattern!r}")
+        patterns = ", ".join(repr(file.pattern.pattern) for file in files if isinstance(file, PerTopic))
+        out.line(f"no topic matches {patterns}")
     out.result({"pipelines": documents})
     if codes:
         raise typer.Exit(worst(codes))

@@ -47,7 +47,7 @@ def report(
     """Write one page that shows how pipelines stand: no server, no network, to be sent, kept or printed.
 
     It is told from the tables, and from Kafka, which knows the lag: throughput and delay, refused records with samples,
-    the schema's history, the gate, files, what a compaction would do, and the audit. The page shows values of refused
+    the schema's history, the gate, files, what a maintenance would do, and the audit. The page shows values of refused
     records; with --samples 0 it shows none.
 
     Examples:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from lakeingest.config import contract as promises
-from lakeingest.config import hiding, partition_format, parts, row_mode, table_places
+from lakeingest.config import hiding, maintenance, partition_format, parts, row_mode, table_places
 from lakeingest.config.base import Mistake, no_column
 from lakeingest.config.contract import Contract
 from lakeingest.config.formats import AvroFormat, JsonValue, uses_registry
+from lakeingest.config.maintenance import Maintenance
 from lakeingest.config.source import Registry, Source
 from lakeingest.config.storage import Storage
 from lakeingest.config.transform import Transform
@@ -68,6 +69,7 @@ class Parts:
     contract: Contract | None = None
     trigger: parts.Trigger | None = None
     source: Source | None = None
+    maintenance: Maintenance | None = None
 
 
 def mistakes(file: Parts) -> Iterator[Mistake]:
@@ -75,6 +77,7 @@ def mistakes(file: Parts) -> Iterator[Mistake]:
     decode, schema, table, partition = file.decode, file.schema, file.table, file.partition
     declared: tuple[ddl.Column, ...] = ()
     yield from _source(file.source, file.contract)
+    yield from maintenance.mistakes(file.maintenance)
     if decode:
         yield from _subjects(decode)
         yield from _of_glue(decode, file.registry)

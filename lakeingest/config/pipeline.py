@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from lakeingest.config import consistency, location, table_places
 from lakeingest.config.base import Part
 from lakeingest.config.contract import Contract
+from lakeingest.config.maintenance import Maintenance
 from lakeingest.config.parts import (
     Compatibility,
     Decode,
@@ -76,6 +77,10 @@ class PipelineConfig(Part):
     contract: Contract | None = Field(None, description="What those who read the table may rely on. Default: nothing.")
     trigger: Trigger = Field(default_factory=Trigger, description="When a micro-batch is cut.")
     storage: Storage = Field(default_factory=Storage, description="How S3 is reached.")
+    maintenance: Maintenance = Field(
+        default_factory=Maintenance,
+        description="How the tables are kept in shape: files, their order, and how long older versions stay.",
+    )
     listeners: tuple[Own, ...] = Field(
         (),
         description="Classes of one's own that hear of each commit, retry and change of a catalog's entry (see "
@@ -204,6 +209,7 @@ class PipelineConfig(Part):
             contract=self.contract,
             trigger=self.trigger,
             source=self.source,
+            maintenance=self.maintenance,
         )
         mistakes = tuple(consistency.mistakes(file))
         if mistakes:

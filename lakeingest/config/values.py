@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJson
 from pydantic_core import PydanticKnownError
 
 from lakeingest import extend
-from lakeingest.config import durations, kafka_options, location, time_format
+from lakeingest.config import durations, kafka_options, location, sizes, time_format
 from lakeingest.config.urls import is_http
 from lakeingest.record import RESERVED
 from lakeingest.schema import ddl
@@ -294,6 +294,7 @@ Budget = Annotated[
 ]
 Brokers = Annotated[str, AfterValidator(_brokers), Kind("host:port,…")]
 Duration = Annotated[timedelta, BeforeValidator(durations.duration, json_schema_input_type=str), Kind("duration")]
+Size = Annotated[int, BeforeValidator(sizes.size, json_schema_input_type=int | str), Kind("size")]
 Wait = Annotated[timedelta, BeforeValidator(durations.wait, json_schema_input_type=str), Kind("duration, or 0 seconds")]
 Period = Annotated[
     Literal["hour", "day", "month", "year"] | timedelta,

@@ -13,7 +13,7 @@ alone, which all its threads share (delta-io/delta#3934). So each pipeline has a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
+from lakeingest.config.maintenance import TARGET
 from lakeingest.delta import commit_log, coordinates, kinds, statistics
 from lakeingest.delta.commit import LAST_VERSION
 from lakeingest.delta.history import TableHistory
@@ -29,6 +30,7 @@ from lakeingest.delta.latest import LatestRows
 from lakeingest.delta.maintenance import optimize
 from lakeingest.delta.receipt import of_removal
 from lakeingest.delta.table import Table
+from lakeingest.errors import TableChanged
 from lakeingest.record import COORDINATES, DELETES, Frontier, OffsetRanges
 from lakeingest.schema import ddl
 from lakeingest.spark.failures import storage_failures
@@ -50,7 +52,6 @@ _SETTINGS = {
 """Option of Delta's writer → the setting from which a MERGE takes it."""
 _PROPERTIES = {**kinds.properties("deletes"), statistics.LISTED: ",".join(COORDINATES)}
 """Of the table of deleted keys: its log has no key."""
-_FILE_BYTES = 128 * 2**20
 _OWN = ("pipeline", *COORDINATES, "deleted_at")
 """The columns by which a row of the table of deleted keys is known."""
 TIED = "_raw_tied"
@@ -194,9 +195,10 @@ class DeletedKeys:
         return version if version == (1 if read_version is None else read_version + 1) else read_version
 
     def join_files(self) -> None:
-        """Make one file of its small ones, if that is due."""
+        """Make one file of its small ones, if that is due, and nobody else does so at the same time."""
         if self._version is not None and self._version % self.join_after == 0:
-            optimize.compact(self.table, _FILE_BYTES, "zstd")
+            with suppress(TableChanged):
+                optimize.compact(self.table, TARGET, "zstd")
 
     def without_superseded(self, rows: DataFrame, latest: LatestRows, read_version: int | None) -> DataFrame:
         """The records but for those whose key was deleted by a later one; whether there are such is computed.

@@ -1,4 +1,4 @@
-"""What a run, and a compaction, tell: one value for each thing that happens.
+"""What a run, and a maintenance, tell: one value for each thing that happens.
 
 The live line, the log, the metrics, OpenLineage and a listener of one's own (see `extend.Listener`) are made from these
 and nothing else.
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from lakeingest.delta.commit_log import Changes, Commit
-from lakeingest.delta.maintenance.optimize import Compacted
+from lakeingest.delta.maintenance.outcome import TableMaintenance
 from lakeingest.delta.receipt import Counts, Run
 from lakeingest.errors import BatchHeld, Fenced, LakeingestError
 from lakeingest.record import OffsetRanges
@@ -206,14 +206,15 @@ class GroupUpdate(Event):
 
 @dataclass(frozen=True)
 class Maintained(Event):
-    """A table of the pipeline was compacted: the same rows in other files. No run tells it, but `Pipeline.compact`.
+    """A table of the pipeline was kept in shape: the same rows in other files. A run tells it where
+    `maintenance.every` is set, and `Pipeline.maintain`.
 
     Attributes:
-        files: the table, its files before and after, and how many were rewritten.
+        files: the table, its files before and after, and what was done.
         seconds: how long it took.
     """
 
-    files: Compacted
+    files: TableMaintenance
     seconds: float
 
 

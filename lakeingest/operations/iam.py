@@ -29,7 +29,7 @@ Role: TypeAlias = Literal["writer", "reader", "operator"]
 ROLES: dict[Role, str] = {
     "writer": "runs the pipeline",
     "reader": "reads its tables",
-    "operator": "does both, and maintains the tables: compact, VACUUM, replay, backfill, export",
+    "operator": "does both, and maintains the tables: maintain, replay, backfill, export",
 }
 Statement: TypeAlias = dict[str, Any]
 _ANY = "*"

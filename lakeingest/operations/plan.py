@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lakeingest import transform
 from lakeingest.delta import quarantine
 from lakeingest.delta.commit_log import CommitLog
-from lakeingest.delta.maintenance import optimize
+from lakeingest.delta.maintenance.inventory import table_files
 from lakeingest.errors import UsageError
 from lakeingest.gate import predicates, suggestion
 from lakeingest.ingest import preflight
@@ -156,7 +156,7 @@ class _Sample:
         config, columns = self.execution.config, self.columns
         if config.widening != "rewrite" or columns is None or not any(types.widenings(columns, target)):
             return None
-        files = optimize.table_files(self.execution.context.tables.main)
+        files = table_files(self.execution.context.tables.main)
         return {"files": files.count, "bytes": files.bytes}
 
 

@@ -31,8 +31,8 @@ COMMANDS = [
     "quarantine replay FILE --reason x --dry-run",
     "quarantine discard FILE --reason x",
     "gate history FILE",
-    "compact FILE",
-    "compact FILE --dry-run",
+    "maintain FILE",
+    "maintain FILE --dry-run",
 ]
 
 
@@ -99,7 +99,7 @@ def test_a_pipeline_without_a_gate_says_so(
         lambda it: it.quarantined_record(NAME, 0, 0),
         lambda it: it.replay("x"),
         lambda it: it.discard("x"),
-        lambda it: it.compact(1),
+        lambda it: it.maintain(),
     ],
 )
 def test_python_gets_a_usage_error(

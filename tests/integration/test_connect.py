@@ -89,7 +89,7 @@ def test_every_command_over_connect(
     command("quarantine", "replay", "--reason=again")
     command("gate", "history")
     command("schema", "history")
-    command("compact")
+    command("maintain")
     for kind, *more in (("jsonl",), ("csv", "--partition-by=n")):
         to = f"--to=s3a://lake/{named}_{kind}"
         assert json.loads(command("export", to, f"--format={kind}", "--output=json", *more))["rows"] > 0

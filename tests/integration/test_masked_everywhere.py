@@ -309,7 +309,7 @@ def _run_all(world: SchemaWorld, format_: str, lakeingest: Command, search: Sear
         ("contract", file),
         ("check", file),
         ("sql", file, f"SELECT * FROM {world.name}"),
-        ("compact", file, code),
+        ("maintain", file, code),
         *(("export", file, "--to", path, "--format", path.rpartition("_")[2], code) for path in to),
     ]
     for each in words:

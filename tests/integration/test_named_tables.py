@@ -60,7 +60,7 @@ def test_every_command(world: NamedWorld, lakeingest: Command, tmp_path: Path) -
     assert lakeingest("quarantine", "list", file).code == 0
     assert lakeingest("quarantine", "discard", file, "--reason", "junk", "--where", "_offset = 0").code == 0
     assert lakeingest("quarantine", "replay", file, "--reason", "again").code == 0
-    assert lakeingest("compact", file).code == 0
+    assert lakeingest("maintain", file).code == 0
     assert lakeingest("gate", "history", file).code == 2
     assert lakeingest("schema", "history", file).code == 0
     assert lakeingest("audit", file).code == 0
@@ -80,7 +80,7 @@ def test_latest_rows_in_a_catalog(world: NamedWorld, lakeingest: Command, tmp_pa
     for changes in (first, second, third):
         world.produce(*map(encoded, changes))
         assert lakeingest("run", file, "--until-caught-up").code == 0
-    for words in (("status",), ("plan",), ("compact",), ("audit",), ("audit", "--against", "source"), ("sql",)):
+    for words in (("status",), ("plan",), ("maintain",), ("audit",), ("audit", "--against", "source"), ("sql",)):
         answer = lakeingest(words[0], file, *words[1:])
         assert answer.code == 0, (words, answer.err)
     rows = world.spark.table(f"named.{world.name}").orderBy("id")
@@ -114,7 +114,7 @@ def test_until_when_it_is_complete(world: NamedWorld, lakeingest: Command, tmp_p
     assert lakeingest("run", file, "--until-caught-up").code == 0
     assert world.spark.table(f"named.{world.name}_completeness").count() == 3
     assert [*map(waited, hours)] == [0, 0, 0]
-    assert lakeingest("compact", file).code == 0
+    assert lakeingest("maintain", file).code == 0
     world.spark.sql(f"RESTORE TABLE named.{world.name} TO VERSION AS OF 1").collect()
     assert [*map(waited, hours)] == [0, 1, 1]
     contract = lakeingest("status", file, "--output", "json").data["contract"]

@@ -43,7 +43,7 @@ def long(stack: Addresses, spark: SparkSession, tmp_path_factory: pytest.TempPat
         "gate history",
         "plan",
         "schema history",
-        "compact --dry-run",
+        "maintain --dry-run",
         "run --until-caught-up",
     ],
 )

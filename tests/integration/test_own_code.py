@@ -105,11 +105,11 @@ def test_the_page(world: World, company: Path) -> None:
         (2, "transform", "NOT_COMPUTED", "shorter than 15 characters"),
         (4, "transform", "NOT_COMPUTED", "amount is required, and null"),
     ]
-    said = CliRunner().invoke(app, ["compact", str(file), "--allow-code"])
+    said = CliRunner().invoke(app, ["maintain", str(file), "--allow-code"])
     assert said.output.count(f"{world.name}: Maintained") == 2
     # What asks no code needs no permission.
     world.checked()
-    assert "Maintained" not in CliRunner().invoke(app, ["compact", str(file)]).output
+    assert "Maintained" not in CliRunner().invoke(app, ["maintain", str(file)]).output
     assert CliRunner().invoke(app, ["check", str(file)]).exit_code == 0
     with pytest.raises(UsageError, match="names code to run"):
         world.ingestion().plan()

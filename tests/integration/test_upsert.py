@@ -436,7 +436,7 @@ def test_a_contract_and_every_command(world: World, lakeingest: Command, tmp_pat
     for ago in (3, 2):
         complete = f"{hour - timedelta(hours=ago):%Y-%m-%dT%H}"
         assert lakeingest("wait", at, "--complete", complete, "--timeout", "0").code == 0
-    others = ("status", at), ("report", at, "--to", tmp_path / "r.html"), ("schema", "history", at), ("compact", at)
+    others = ("status", at), ("report", at, "--to", tmp_path / "r.html"), ("schema", "history", at), ("maintain", at)
     for words in others:
         answer = lakeingest(*words)
         assert answer.code == 0, (words, answer.err)

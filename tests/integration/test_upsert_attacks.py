@@ -162,7 +162,7 @@ def test_a_backfill_and_a_replay_of_a_changelog(
 
 
 def test_the_memory_of_deletes_is_compacted(stack: Addresses, spark: SparkSession, named: str) -> None:
-    """By `compact`; what is remembered holds as before."""
+    """By `maintain`; what is remembered holds as before."""
     world = World(stack, spark, named, schema={"columns": CHANGES}, table=UPSERT)
 
     def services() -> int:
@@ -172,7 +172,7 @@ def test_the_memory_of_deletes_is_compacted(stack: Addresses, spark: SparkSessio
     deletes: list[Change] = [(key, 10, "", "D") for key in range(8)]
     world.produce(*map(encoded, deletes))
     world.run(trigger={"max_records": 2})
-    compacted = [each.table for each in world.ingestion().compact()]
+    compacted = [each.table for each in world.ingestion().maintain("compact")]
     assert world.path("_deletes") in compacted
     assert services() == 1
     world.produce(*(encoded((key, 5, "late", "U")) for key in range(8)), encoded((3, 11, "again", "U")))

@@ -66,7 +66,7 @@ def ran(tmp_path: Path) -> Callable[..., Ran]:
 
 @pytest.mark.parametrize(
     "words",
-    ["run", "status", "audit", "plan", "compact", "quarantine list", "gate history", "schema history"],
+    ["run", "status", "audit", "plan", "maintain", "quarantine list", "gate history", "schema history"],
 )
 def test_a_command_is_refused(ran: Callable[..., Ran], tmp_path: Path, words: str) -> None:
     """Before it asks Kafka, which does not answer here, and before Spark is started."""
@@ -99,7 +99,7 @@ def test_a_program_is_refused(ran: Callable[..., Ran], program: str) -> None:
 
 def test_jars_are_for_one_version_of_spark(ran: Callable[..., Ran]) -> None:
     """Spark 4.0 with them would end in an error of Java's linker."""
-    said = ran(COMMAND, "compact", "p.yaml", python=spark_versions.python("spark-4.0", "dev"))
+    said = ran(COMMAND, "maintain", "p.yaml", python=spark_versions.python("spark-4.0", "dev"))
     assert said.returncode == 4
     what = "error (setup): pyspark 4.0.2 is installed, and lakeingest starts Spark with jars for 4.2\n"
     assert said.stderr.startswith(f"{what}  cure: pip install 'pyspark==4.2.*', or start the session yourself")

@@ -220,7 +220,7 @@ def compacted(world: World, _: Path) -> None:
     for start in (0, 3, 6):
         world.produce(*clean_records(3, start), partitions=2)
         world.run()
-    world.ingestion().compact(2**20)
+    world.ingestion().maintain("compact").check()
 
 
 def checkpointed(world: World, folder: Path) -> None:

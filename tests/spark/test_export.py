@@ -16,10 +16,10 @@ from support.oracle import exports
 
 from lakeingest.config import Storage, location
 from lakeingest.config.file import from_mapping
+from lakeingest.delta.export_log import ExportLog
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.errors import Fenced, FilesLost, UsageError
 from lakeingest.operations.export import exports as operation
-from lakeingest.operations.export.log import ExportLog
 from lakeingest.operations.export.objects import ObjectWriter
 from lakeingest.operations.export.request import FORMATS, ExportRequest
 from lakeingest.operations.results.export import Exported, ExportFormat

@@ -121,7 +121,7 @@ def test_files_become_few(table: Table) -> None:
     assert {row[0].split(".", 1)[1] for row in table.read().select("_metadata.file_name").collect()} == {
         "c000.zstd.parquet"
     }
-    assert (done.before.count, done.after.count, done.table) == (3, 1, table.identifier)
+    assert done == (3, 1)
     table.update(table.read().selectExpr("_offset", "7 AS n"), ("_offset",), "q.n = 2", "n")
     assert sorted(row["n"] for row in table.read().collect()) == [1, 3, 7]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import lakeingest
-from lakeingest.cli import backfill, compact, export, gate, plan, quarantine, run
+from lakeingest.cli import backfill, export, gate, maintain, plan, quarantine, run
 from lakeingest.errors import PipelineFileError, UsageError
 
 METHODS = [lakeingest.load, *(m for n, m in vars(lakeingest.Pipeline).items() if inspect.isfunction(m) and n[0] != "_")]
@@ -38,7 +38,7 @@ def test_a_docstring_names_every_argument_and_what_is_raised(function: Callable[
 
 COMMANDS = {
     "plan": plan.plan,
-    "compact": compact.compact,
+    "maintain": maintain.maintain,
     "quarantined": quarantine.list_,
     "results": gate.history,
     "export": export.export,
@@ -50,10 +50,8 @@ COMMANDS = {
 
 @pytest.mark.parametrize("method", COMMANDS)
 def test_a_default_is_the_commands(method: str) -> None:
-    """pipeline.compact() asked for a size that the command knows, and results() had ten batches to its five."""
+    """results() had ten batches to its command's five."""
     defaults = {name: each.default for name, each in inspect.signature(COMMANDS[method]).parameters.items()}
-    if "target_mib" in defaults:
-        defaults["target_bytes"] = defaults["target_mib"] * 2**20
     own = inspect.signature(getattr(lakeingest.Pipeline, method)).parameters
     shared = {name: each.default for name, each in own.items() if name in {*defaults} - {"where"}}
     assert shared

@@ -1,15 +1,16 @@
-"""Many small files of a table become few large ones, by Delta's OPTIMIZE: the same rows, in a commit without new data.
+"""Many small files become few large ones, by Delta's OPTIMIZE: the same rows, in a commit without new data.
 
-Runs of the pipeline go on meanwhile: an append and a compaction do not stand in each other's way. The small files stay
-in the store, for readers of older versions, until a VACUUM deletes them (Delta keeps them for seven days at least).
+An append and a compaction do not stand in each other's way. A MERGE begins anew where a compaction has rewritten files
+that it read. The small files stay in the store, for readers of older versions, until a VACUUM deletes them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakeingest.errors import UsageError
+from lakeingest.schema import ddl
 from lakeingest.spark.failures import spark_failures, translate
 from lakeingest.spark.session import setting
 
@@ -22,70 +23,37 @@ _CODEC = "spark.sql.parquet.compression.codec"
 """OPTIMIZE takes no option. By Spark's own codec, nine files of flights became three of 1.27 times as many bytes."""
 
 
-@dataclass(frozen=True)
-class TableFiles:
-    """The files of a table at one moment: how many there are, and their bytes."""
-
-    count: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Compacted:
-    """What a compaction did to one table.
-
-    Attributes:
-        table: its path.
-        before, after: its files; the same where nothing was to be done, and of a dry run.
-        removed, added: how many files were read and left behind, how many written in their place.
-    """
-
-    table: str
-    before: TableFiles
-    after: TableFiles
-    removed: int = 0
-    added: int = 0
-
-
-def table_files(table: Table) -> TableFiles:
-    """The table's files as they stand now.
-
-    Raises:
-        UsageError: there is no such table.
-        StorageUnreachable: the object store.
-    """
-    detail = table.measured()
-    return TableFiles(int(detail["numFiles"]), int(detail["sizeInBytes"]))
-
-
-def compact(table: Table, target_bytes: int, compression: str, where: str | None = None) -> Compacted:
+def compact(
+    table: Table, target: int, compression: str, *, where: str = "", order_by: Sequence[str] = ()
+) -> tuple[int, int]:
     """Rewrite the files that are smaller than the target, partition by partition, where there are two or more.
 
     Args:
-        target_bytes: about how large the new files become.
+        target: about how large the new files become, in bytes.
         compression: their codec, as `table.compression` has it.
         where: a condition over the partition columns, in Spark SQL; all partitions by default.
+        order_by: columns that the rows are sorted by (Z-order); all files of the partitions are rewritten then.
+
+    Returns:
+        How many files were read and left behind, and how many written in their place.
 
     Raises:
-        UsageError: there is no such table, or the condition is none over its partition columns.
+        UsageError: there is no such table; or rows cannot be sorted by these columns.
         StorageUnreachable: the object store.
         TableChanged: another commit deleted or rewrote the same files meanwhile.
     """
-    from pyspark.errors import AnalysisException, ParseException
-
-    before = table_files(table)
+    condition = f" WHERE {where}" if where else ""
+    order = f" ZORDER BY ({', '.join(map(ddl.quoted_path, order_by))})" if order_by else ""
     try:
-        with setting(table.spark, {**dict.fromkeys(_LIMITS, str(target_bytes)), _CODEC: compression}):
-            metrics = table.spark.sql(f"OPTIMIZE {table.sql}{f' WHERE {where}' if where else ''}").collect()[0][
-                "metrics"
-            ]
-    except (AnalysisException, ParseException) as refused:
-        reason = next(iter(str(refused).splitlines()), "")
-        raise UsageError(
-            f"{table} cannot be compacted where {where}: {reason}", cure="name partition columns alone, in Spark SQL"
-        ) from refused
+        with setting(table.spark, {**dict.fromkeys(_LIMITS, str(target)), _CODEC: compression}):
+            metrics = table.spark.sql(f"OPTIMIZE {table.sql}{condition}{order}").collect()[0]["metrics"]
     except spark_failures() as failed:
+        if order_by and "DELTA_ZORDERING" in str(failed):
+            reason = next(iter(str(failed).splitlines()), "")
+            raise UsageError(
+                f"the rows of {table} cannot be sorted by {', '.join(order_by)}: {reason}",
+                cure="name columns in maintenance.compact.order_by that are no partition columns, and have statistics: "
+                "the first 32 of a table have some",
+            ) from failed
         raise translate(table.identifier, failed) from failed
-    return Compacted(
-        table.identifier, before, table_files(table), int(metrics["numFilesRemoved"]), int(metrics["numFilesAdded"])
-    )
+    return int(metrics["numFilesRemoved"]), int(metrics["numFilesAdded"])

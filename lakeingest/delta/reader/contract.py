@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from lakeingest.delta.history import History
 
 if TYPE_CHECKING:
-    from lakeingest.delta.maintenance.optimize import TableFiles
+    from lakeingest.delta.maintenance.inventory import TableFiles
     from lakeingest.delta.reader.log import DataFile
 
 Condition: TypeAlias = tuple[str, Literal["=", "in", "null", ">"], Any]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.dataset import Dataset
 
-    from lakeingest.delta.maintenance.optimize import TableFiles
+    from lakeingest.delta.maintenance.inventory import TableFiles
 
 
 class FileTable(OfflineLog):
@@ -70,9 +70,9 @@ class FileTable(OfflineLog):
 
     @property
     def size(self) -> TableFiles:
-        from lakeingest.delta.maintenance.optimize import TableFiles
+        from lakeingest.delta.maintenance.inventory import TableFiles
 
-        return TableFiles(len(self.files), sum(file.size for file in self.files))
+        return TableFiles.of(self.files)
 
     @property
     def files(self) -> Sequence[DataFile]:

@@ -34,6 +34,7 @@ _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _TIMEOUT_S = 10.0
 CUT = 32
 """Characters that Delta's statistics keep of a text."""
+_OF_FILE = ("path", "size", "partitionValues", "modificationTime", "stats", "deletionVector")
 _COMMIT = re.compile(r"\d{20}\.json")
 _ELSEWHERE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 """How a path begins that is not within the table's folder."""
@@ -60,6 +61,7 @@ class DataFile:
         partition: column → the value as text; None stands for null.
         stats: what Delta knows of its rows, as JSON; None where the writer did not say.
         masked: whether a deletion vector leaves out some of its rows.
+        modified: when it was written, in milliseconds since 1970.
     """
 
     path: str
@@ -67,6 +69,7 @@ class DataFile:
     partition: Mapping[str, str | None]
     stats: str | None
     masked: bool = False
+    modified: int = 0
 
     @cached_property
     def statistics(self) -> Mapping[str, Any]:
@@ -113,9 +116,8 @@ class State:
     @property
     def features(self) -> set[str]:
         """The features of Delta's protocol that a reader must know."""
-        names = _features(self.protocol)
         mapped = self.properties.get("delta.columnMapping.mode", "none") != "none"
-        return (names - {"columnMapping"}) | ({"columnMapping"} if mapped else set())
+        return (_features(self.protocol) - {"columnMapping"}) | ({"columnMapping"} if mapped else set())
 
 
 class OfflineLog:
@@ -241,8 +243,7 @@ class OfflineLog:
         names = [f"{version:020}.checkpoint.parquet"]
         if parts is not None:
             names = [f"{version:020}.checkpoint.{part:010}.{parts:010}.parquet" for part in range(1, parts + 1)]
-        columns = ["protocol", "metaData"]
-        columns += [f"add.{name}" for name in ("path", "size", "partitionValues", "stats", "deletionVector")]
+        columns = ["protocol", "metaData", *(f"add.{name}" for name in _OF_FILE)]
         protocol, metadata, files = {}, {}, dict[tuple[str, ...], DataFile]()
         for name in names:
             table = ParquetFile(self.filesystem.open_input_file(self._path(name))).read(columns=columns)
@@ -381,11 +382,11 @@ def _key(action: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _file(action: Mapping[str, Any]) -> DataFile:
-    path = action["path"]
-    if _ELSEWHERE.match(path):
+    if _ELSEWHERE.match(path := action["path"]):
         raise Unreadable(f"{path} lies outside of the table")
-    masked = action.get("deletionVector") is not None
-    return DataFile(unquote(path), action["size"], dict(action["partitionValues"]), action.get("stats"), masked)
+    masked, partition = action.get("deletionVector") is not None, dict(action["partitionValues"])
+    stats, modified = action.get("stats"), action.get("modificationTime", 0)
+    return DataFile(unquote(path), action["size"], partition, stats, masked, modified)
 
 
 def _features(protocol: Mapping[str, Any]) -> set[str]:

@@ -12,8 +12,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from lakeingest.delta.history import TableHistory
-from lakeingest.delta.maintenance import optimize
-from lakeingest.delta.maintenance.optimize import TableFiles
+from lakeingest.delta.maintenance.inventory import TableFiles, table_files
 from lakeingest.delta.reader.contract import Condition, View
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC
 from lakeingest.schema import ddl
@@ -71,7 +70,7 @@ class SparkTable(TableHistory):
 
     @property
     def size(self) -> TableFiles:
-        return optimize.table_files(self.table)
+        return table_files(self.table)
 
     def lost(self, files: Sequence[DataFile]) -> None:
         """Spark says so itself."""

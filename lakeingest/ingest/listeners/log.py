@@ -9,7 +9,6 @@ import json
 import logging
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -138,9 +137,13 @@ def _committed(event: Committed) -> str:
 
 def _maintained(event: Maintained) -> str:
     files = event.files
-    if not files.removed:
-        return f"{files.table}: nothing to compact in {number_of(files.before.count, 'file')}"
-    return f"{files.table}: {number_of(files.removed, 'file')} became {files.added:,} in {event.seconds:.1f} s"
+    parts = [f"{number_of(files.removed, 'file')} became {files.added:,}"] if files.removed else []
+    parts = parts or [f"nothing to compact in {number_of(files.before.count, 'file')}"]
+    remaining = sum(files.remaining.values())
+    parts += [f"{number_of(remaining, 'partition')} left"] if remaining else []
+    parts += [f"{number_of(files.vacuum.files, 'old file')} deleted"] if files.vacuum and files.vacuum.files else []
+    parts += [f"failed: {files.failure.what}"] if files.failure else []
+    return f"{files.table}: {', '.join(parts)}, in {event.seconds:.1f} s"
 
 
 def _listed(counts: Any) -> str:
@@ -171,7 +174,7 @@ def as_data(event: Event) -> dict[str, Any]:
         case GroupUpdate():
             data = {"group": event.group, **(_error(event.failure) if event.failure else {})}
         case Maintained():
-            data = {**asdict(event.files), "seconds": round(event.seconds, 3)}
+            data = {**event.files.to_json(), "seconds": round(event.seconds, 3)}
         case Ended():
             fields = {"outcome": event.outcome, "commits": event.commits, **vars(event.counts), "lag": event.lag}
             data = {**fields, **(_error(event.failure) if event.failure else {})}

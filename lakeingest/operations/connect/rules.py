@@ -239,7 +239,7 @@ def trigger(t: Translation) -> None:
     if size is not None and size >= _FEWEST:
         t.set("trigger.max_records", min(size, 2**31 - 1))
         t.tell("flush.size", "changed", "trigger.max_records", "over all partitions, and not for each of them")
-    why = "would hold the pipeline back; trigger.every decides, and `lakeingest compact` makes files large"
+    why = "would hold the pipeline back; trigger.every decides, and `lakeingest maintain` makes files large"
     t.tell("flush.size", "changed", "trigger", f"fewer than {_FEWEST:,} records a commit {why}")
 
 

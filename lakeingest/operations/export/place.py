@@ -9,12 +9,12 @@ from typing import Any
 
 from lakeingest.config import Storage, location
 from lakeingest.delta import apart
+from lakeingest.delta.export_log import ExportLog
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.reader.log import Unreadable, reading, store
 from lakeingest.delta.table import Table
 from lakeingest.errors import UsageError
-from lakeingest.operations.export.log import ExportLog
 from lakeingest.operations.export.request import ExportRequest
 
 _EXPORT_FOLDER = re.compile(r"export=(\d{10})-[0-9a-f]{8}")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import inf
 from statistics import median
 from typing import Any
 
+from lakeingest.config.maintenance import TARGET
+from lakeingest.delta.maintenance.due import CompactionRule, by_partition, due
 from lakeingest.delta.reader.log import DataFile, OfflineLog
 
 MIB = 2**20
-TARGET = 128 * MIB
-"""The files that `lakeingest compact` makes, if it is not told otherwise."""
 _BOUNDS = (1, 8, 32, 128, 512)
 """Between the classes of sizes, in MiB."""
 PARTITIONS = 30
@@ -28,9 +28,7 @@ def summary(name: str, log: OfflineLog) -> dict[str, Any]:
         name: table, quarantine or results.
     """
     every = log.state.files
-    partitions: dict[tuple[tuple[str, str | None], ...], list[DataFile]] = {}
-    for file in every:
-        partitions.setdefault(tuple(file.partition.items()), []).append(file)
+    partitions = by_partition(every)
     largest = sorted(partitions.items(), key=lambda each: -sum(file.size for file in each[1]))
     sizes = [sum(file.size for file in files_of) for files_of in partitions.values()]
     return {
@@ -50,7 +48,7 @@ def summary(name: str, log: OfflineLog) -> dict[str, Any]:
         ],
         "partitions_left_out": max(0, len(partitions) - PARTITIONS),
         "skew": round(max(sizes) / max(median(sizes), 1), 1) if sizes else None,
-        "compaction": _compaction(partitions.values()),
+        "compaction": _compaction(every),
     }
 
 
@@ -67,25 +65,14 @@ def _classes(files: Sequence[DataFile]) -> Iterator[tuple[str, int]]:
         yield label, sum(low * MIB <= file.size < high * MIB for file in files)
 
 
-def _compaction(partitions: Iterable[Sequence[DataFile]]) -> dict[str, Any]:
-    """What `lakeingest compact` would do: as Delta packs files that are smaller than the target, the smallest first."""
-    removed, added, size = 0, 0, 0
-    total = 0
-    for files in partitions:
-        total += len(files)
-        for bin_ in _bins(sorted(file.size for file in files if file.size < TARGET)):
-            if len(bin_) > 1:
-                removed, added, size = removed + len(bin_), added + 1, size + sum(bin_)
+def _compaction(files: Sequence[DataFile]) -> dict[str, Any]:
+    """What `lakeingest maintain` would do to the table if all its partitions were finished."""
+    partitions = due(files, CompactionRule(TARGET))
+    removed, added = sum(each.removed for each in partitions), sum(each.added for each in partitions)
     saved = removed - added
-    return {"removed": removed, "added": added, "bytes": size, "due": saved >= _MANY and 2 * saved >= total}
-
-
-def _bins(sizes: Sequence[int]) -> Iterator[list[int]]:
-    bin_: list[int] = []
-    for size in sizes:
-        if bin_ and sum(bin_) + size > TARGET:
-            yield bin_
-            bin_ = []
-        bin_.append(size)
-    if bin_:
-        yield bin_
+    return {
+        "removed": removed,
+        "added": added,
+        "bytes": sum(each.bytes for each in partitions),
+        "due": saved >= _MANY and 2 * saved >= len(files),
+    }

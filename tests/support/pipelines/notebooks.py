@@ -14,8 +14,8 @@ SAYS: dict[str, tuple[str, ...]] = {
     ),
     "02_explore_a_table": (
         "{1: 1000, 2: 1999, 3: 2997}",
-        "before=TableFiles(count=9",
-        "after=TableFiles(count=3",
+        "TableFiles(count=9",
+        "TableFiles(count=3",
         "explore: conserved, 3,000 consumed = 2,997 in the table + 3 in quarantine + 0 dropped",
     ),
     "03_quarantine_and_repair": (

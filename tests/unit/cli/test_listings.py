@@ -15,7 +15,8 @@ from rich.cells import cell_len
 
 from lakeingest.cli import explain, pipeline_file, stack
 from lakeingest.cli.output import Output
-from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
+from lakeingest.delta.maintenance.inventory import TableFiles
+from lakeingest.delta.maintenance.outcome import TableMaintenance
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import StorageUnreachable
 from lakeingest.gate.evaluate import Result
@@ -24,9 +25,9 @@ from lakeingest.local import Addresses
 from lakeingest.local.stack import ServerStatus
 from lakeingest.operations.forecast import Forecast
 from lakeingest.operations.results.backfill import Backfilled
-from lakeingest.operations.results.compact import Compaction
 from lakeingest.operations.results.fleet import Outcome, Outcomes
 from lakeingest.operations.results.gate import GateResults
+from lakeingest.operations.results.maintenance import MaintenanceResult
 from lakeingest.operations.results.plan import Plan
 from lakeingest.operations.results.refusals import Reasons
 from lakeingest.operations.results.replay import Replayed
@@ -100,7 +101,9 @@ RESULTS: dict[str, Showable] = {
     "backfill": Backfilled("p", (RANGE,), 10**9, Counts(), 0, RANGE["offsets"], dry_run=True, rate=1.5),
     "gate history": GateResults(CONFIG, [*ROWS, {**ROWS[0], "sequence": 6}]),
     "schema history": HISTORY,
-    "compact": Compaction("p", [Compacted(PATH, TableFiles(10**6, 10**13), TableFiles(10**5, 10**13))], dry_run=False),
+    "maintain": MaintenanceResult(
+        "p", [TableMaintenance(PATH, TableFiles(10**6, 10**13), TableFiles(10**5, 10**13), 10**4)], dry_run=False
+    ),
     "run of many": Outcomes(
         [
             Outcome(

@@ -22,9 +22,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lakeingest import extend
 from lakeingest.delta.commit_log import Changes
-from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
+from lakeingest.delta.maintenance.inventory import TableFiles
+from lakeingest.delta.maintenance.outcome import TableMaintenance
+from lakeingest.delta.maintenance.vacuum import Vacuumed
 from lakeingest.delta.receipt import Counts, Run
-from lakeingest.errors import BatchHeld, Fenced, SetupError, StorageUnreachable, UsageError
+from lakeingest.errors import BatchHeld, Fenced, SetupError, StorageRefused, StorageUnreachable, UsageError
 from lakeingest.ingest import decided
 from lakeingest.ingest.events import (
     CatalogUpdate,
@@ -164,13 +166,22 @@ def test_what_became_of_the_rows(lines: list[str]) -> None:
 
 def test_a_compaction_is_told_as_it_was(lines: list[str]) -> None:
     """How many files became how many, in words and in numbers; a status page of a run is not changed by it."""
-    done = Compacted("s3a://lake/t", TableFiles(1200, 3000), TableFiles(301, 2000), 900, 1)
-    events = [Maintained(done, 2.5), Maintained(replace(done, removed=0, added=0), 0.1)]
-    assert [line.partition("p: ")[2] for line in logged("text", lines, events)] == [
-        "s3a://lake/t: 900 files became 1 in 2.5 s\n",
-        "s3a://lake/t: nothing to compact in 1,200 files\n",
+    done = TableMaintenance("s3a://lake/t", TableFiles(1200, 3000), TableFiles(301, 2000), removed=900, added=1)
+    vacuum = Vacuumed(datetime(2026, 11, 1, tzinfo=UTC), files=7)
+    denied = StorageRefused("no", cure="allow it")
+    events = [
+        Maintained(done, 2.5),
+        Maintained(replace(done, removed=0, added=0, vacuum=vacuum, left={"late": 2}), 0.1),
+        Maintained(replace(done, failure=denied), 0.1),
     ]
-    told = json.loads(logged("json", [], events[:1])[0])
+    assert [line.partition("p: ")[2] for line in logged("text", lines, events)] == [
+        "s3a://lake/t: 900 files became 1, in 2.5 s\n",
+        "s3a://lake/t: nothing to compact in 1,200 files, 2 partitions left, 7 old files deleted, in 0.1 s\n",
+        "s3a://lake/t: 900 files became 1, failed: no, in 0.1 s\n",
+    ]
+    told, vacuumed, failed = (json.loads(line) for line in logged("json", [], events))
+    assert vacuumed["vacuum"]["before"] == "2026-11-01T00:00:00+00:00"
+    assert failed["failure"] == {"error": "StorageRefused", "what": "no", "cure": "allow it"}
     assert (told["event"], told["table"], told["before"]["count"], told["after"]["bytes"], told["removed"]) == (
         *("Maintained", "s3a://lake/t", 1200, 2000, 900),
     )

@@ -22,7 +22,8 @@ import lakeingest
 from lakeingest.cli.output import Output
 from lakeingest.config import file
 from lakeingest.config.options import Option
-from lakeingest.delta.maintenance.optimize import Compacted, TableFiles
+from lakeingest.delta.maintenance.inventory import TableFiles
+from lakeingest.delta.maintenance.outcome import TableMaintenance
 from lakeingest.delta.receipt import Counts
 from lakeingest.errors import CatalogUnreachable, LakeingestError, UsageError
 from lakeingest.gate.convert import Converted
@@ -34,7 +35,6 @@ from lakeingest.operations.forecast import Forecast
 from lakeingest.operations.results.adopt import Adopted
 from lakeingest.operations.results.audit import Report
 from lakeingest.operations.results.backfill import Backfilled
-from lakeingest.operations.results.compact import Compaction
 from lakeingest.operations.results.compare import Comparison, Window
 from lakeingest.operations.results.connector import ConnectorImport
 from lakeingest.operations.results.contract_document import ContractDocument
@@ -44,6 +44,7 @@ from lakeingest.operations.results.fleet import Outcome, Outcomes
 from lakeingest.operations.results.gate import GateResults
 from lakeingest.operations.results.gate_conversion import GateConversion
 from lakeingest.operations.results.html import html
+from lakeingest.operations.results.maintenance import MaintenanceResult
 from lakeingest.operations.results.openers import Opener, Openers
 from lakeingest.operations.results.pipeline_file import FileCheck, OptionHelp
 from lakeingest.operations.results.plan import Plan
@@ -145,7 +146,9 @@ RESULTS: dict[str, Showable] = {
     "reasons": Reasons(CONFIG, [REFUSED]),
     "gate results": GateResults(CONFIG, [{**FOUND.to_json(), "sequence": 1, "time": NOW, "outcome": HOSTILE}]),
     "adopted": Adopted("p", HOSTILE, 3, "h", 5, (ADOPTED,), (HOSTILE,), (HOSTILE,)),
-    "compaction": Compaction("p", [Compacted(HOSTILE, TableFiles(9, 100), TableFiles(1, 90))], dry_run=False),
+    "maintenance": MaintenanceResult(
+        "p", [TableMaintenance(HOSTILE, TableFiles(9, 100), TableFiles(1, 90))], dry_run=False
+    ),
     "exported": Exported(
         **{"pipeline": "p", "place": HOSTILE, "format": "csv", "from_version": 3, "to_version": 5, "rows": 1},
         **{"files": 2, "bytes": 100, "sequence": 1, "objects": (ExportedObject(HOSTILE, 1, 90),)},
