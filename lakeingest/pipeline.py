@@ -356,12 +356,13 @@ class Pipeline:
         worst = partial(answer, self, partial(freshness.worst_of, back=status.BACK), files_first=True)
         return replace(result, contract=contract.promises(self.config, self.source, result.partitions, periods, worst))
 
-    def audit(self, against: str | None = None, accept_deletes: str | None = None) -> Report:
+    def audit(self, against: str | None = None, accept_deletes: str | None = None, *, deep: bool = False) -> Report:
         """Prove that each consumed record is in the table, in quarantine or a declared drop, once.
 
-        What is wrong is in the report and raises nothing: see `conserved`. Reads the coordinates of every row once.
+        What is wrong is in the report and raises nothing: see `conserved`.
 
         Args:
+            deep: whether to read the coordinates of every row, where the log alone would prove them, too.
             against: with what each key of a table of mode upsert is compared too, row by row: "source", for what the
                 pipeline reads, or a bronze table or changelog that has the same records.
             accept_deletes: why the rows may be gone that others deleted: these are counted as deleted from now on.
@@ -373,7 +374,7 @@ class Pipeline:
         Example:
             assert pipeline.audit().conserved
         """
-        return audit.of_pipeline(self, lambda: self.context, against, accept_deletes)
+        return audit.of_pipeline(self, lambda: self.context, against, accept_deletes, deep=deep)
 
     def compare(self, prefix: str) -> Comparison:
         """What Connect's S3 sink wrote below a prefix, held against the tables; see `results.compare.Comparison`.

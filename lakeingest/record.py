@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -111,6 +112,10 @@ class OffsetRange:
     end: int
 
 
+in_order = attrgetter("topic", "partition", "start", "end")
+"""The order of ranges, as a key of `sorted`: many times as fast as their comparison."""
+
+
 @dataclass(frozen=True)
 class OffsetRanges:
     """What one micro-batch consumes: a range for each topic-partition, empty ones included.
@@ -146,12 +151,13 @@ class OffsetRanges:
     @property
     def merged(self) -> OffsetRanges:
         """The same offsets with as few ranges as can be, none of them empty."""
-        ranges: list[OffsetRange] = []
-        for s in sorted(s for s in self.ranges if s.end > s.start):
-            last = ranges[-1] if ranges else None
+        ranges, last = list[OffsetRange](), None
+        for s in sorted((s for s in self.ranges if s.end > s.start), key=in_order):
             if last and (last.topic, last.partition) == (s.topic, s.partition) and s.start <= last.end:
-                ranges[-1] = replace(last, end=max(last.end, s.end))
+                last = OffsetRange(s.topic, s.partition, last.start, max(last.end, s.end))
+                ranges[-1] = last
             else:
+                last = s
                 ranges.append(s)
         return OffsetRanges(tuple(ranges))
 

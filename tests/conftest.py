@@ -20,16 +20,18 @@ from pyspark.sql import SparkSession
 from support import faults
 from support.pipelines.command_line import Command, Said
 from support.servers import connect, s3_client, spark_versions
+from support.tables import without_files
 
 from lakeingest import cli
 from lakeingest.config import Storage
+from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.reader.log import Unreadable
 from lakeingest.errors import LakeingestError
 from lakeingest.ingest import endpoints
 from lakeingest.local import Addresses
 from lakeingest.local.stack import down, up
 from lakeingest.operations import audit
-from lakeingest.operations.readers import FileTables, PipelineReader
+from lakeingest.operations.readers import FileTables, PipelineReader, SparkTables
 from lakeingest.operations.results.audit import Report
 from lakeingest.spark import jvm, s3a, session
 from lakeingest.spark.platforms import local
@@ -192,28 +194,30 @@ def named(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(autouse=True)
-def audited_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whenever a test lets Spark audit, the audit without Spark is held beside it: where it answers, it says the same.
-
-    Where Spark raises, it may have no answer.
+def audited_each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever a test with a Spark session audits, it is done by the log, by all files and by Spark, as far as each
+    answers: all say the same.
     """
     proof = audit.audit
 
-    def both(reader: PipelineReader) -> Report:
-        if isinstance(reader, FileTables):
-            return proof(reader)
-        files = FileTables(reader.config, endpoints.addresses(reader.config)[1])
+    def every(reader: PipelineReader, *, deep: bool = False) -> Report:
+        storage = endpoints.addresses(reader.config)[1]
         try:
-            report = proof(reader)
+            report = proof(reader, deep=deep)
         except LakeingestError:
             with pytest.raises(Unreadable):
-                proof(files)
+                proof(FileTables(reader.config, storage))
             raise
-        with suppress(Unreadable):
-            assert proof(files) == report
+        spark = SparkSession.getActiveSession()
+        also: list[PipelineReader] = [SparkTables(PipelineTables(spark, reader.config))] if spark else []
+        for other in (*also, FileTables(reader.config, storage)):
+            for each in (False, True):
+                with suppress(Unreadable):
+                    assert without_files(proof(other, deep=each)) == without_files(report)
         return report
 
-    monkeypatch.setattr(audit, "audit", both)
+    if "unit" not in request.path.parts:
+        monkeypatch.setattr(audit, "audit", every)
 
 
 @pytest.fixture

@@ -32,6 +32,10 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    deep: Annotated[
+        bool,
+        typer.Option(help="Read every file, those too whose rows the tables' logs prove already."),
+    ] = False,
     output: Format = "text",
 ) -> None:
     """Prove that every consumed record is in the table, in quarantine, or a declared drop, exactly once.
@@ -42,6 +46,8 @@ def audit(
 
         lakeingest audit pipelines/flights.yaml --output json
 
+        lakeingest audit pipelines/flights.yaml --deep
+
         lakeingest audit pipelines/orders.yaml --against s3a://lake/orders_bronze
 
         lakeingest audit pipelines/orders.yaml --accept-deletes "ticket 4711: test orders"
@@ -50,5 +56,5 @@ def audit(
         file,
         Output.of(output),
         "counting records in both tables …",
-        lambda pipeline: pipeline.audit(against, accept_deletes),
+        lambda pipeline: pipeline.audit(against, accept_deletes, deep=deep),
     )

@@ -3,8 +3,8 @@
 It needs nothing but the two tables, and the list of what was taken out of them. The log says which offsets were
 consumed, commit by commit; a commit that has a row for each of its offsets proves itself, any other is accounted for by
 quarantine's commit of the same sequence number, which counts what was consumed, refused and dropped. The rows'
-coordinates say what is really there; and where not all offsets are records, the sums that were committed say which rows
-of a batch have to be.
+coordinates say what is really there, as far as the log does not say so itself (see `log_proof`); and where not all
+offsets are records, the sums that were committed say which rows of a batch have to be.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakeingest.config import PipelineConfig
@@ -21,13 +22,15 @@ from lakeingest.delta.receipt import Counts
 from lakeingest.delta.unsettled import Unsettled
 from lakeingest.errors import number_of
 from lakeingest.ingest import preflight
-from lakeingest.operations import batch_sums, latest_audit
+from lakeingest.operations import batch_sums, latest_audit, log_proof
 from lakeingest.operations.coordinate_runs import REMOVED, CoordinateRuns, Kind
+from lakeingest.operations.log_proof import LogProof
 from lakeingest.operations.readers import Owner, PipelineReader, answer
 from lakeingest.operations.results.audit import Report
 from lakeingest.record import COORDINATES, TOPIC, Frontier, OffsetRange, OffsetRanges
 
 if TYPE_CHECKING:
+    from lakeingest.delta.reader.log import DataFile
     from lakeingest.ingest.context import RunContext
 
 NAMED = 20
@@ -35,18 +38,26 @@ NAMED = 20
 
 
 def of_pipeline(
-    owner: Owner, context: Callable[[], RunContext], against: str | None, accept_deletes: str | None
+    owner: Owner,
+    context: Callable[[], RunContext],
+    against: str | None,
+    accept_deletes: str | None,
+    *,
+    deep: bool = False,
 ) -> Report:
-    """See `Pipeline.audit`."""
+    """See `Pipeline.audit`. Files are asked rather than Spark, as the log may tell what Spark would read."""
     from lakeingest.operations import accepted_deletes, latest_comparison
 
     accepted = {} if accept_deletes is None else accepted_deletes.accept(owner.tables, accept_deletes)
-    report = replace(answer(owner, audit), accepted=accepted)
+    report = replace(answer(owner, partial(audit, deep=deep), files_first=not deep), accepted=accepted)
     return latest_comparison.compare(report, context, against)
 
 
-def audit(reader: PipelineReader) -> Report:
-    """Prove the pipeline's conservation, or say what is missing or double. Reads the coordinates of every row once.
+def audit(reader: PipelineReader, *, deep: bool = False) -> Report:
+    """Prove the pipeline's conservation, or say what is missing or double.
+
+    Args:
+        deep: whether to read the coordinates of every row, of files too whose rows the log tells (see `log_proof`).
 
     Raises:
         StorageUnreachable: a table cannot be read.
@@ -54,11 +65,18 @@ def audit(reader: PipelineReader) -> Report:
     """
     log, refused = reader.commit_logs(back=None)
     preflight.check_still_adopted(reader.config, log)
-    unsettled = reader.unsettled()
+    unsettled, upserts = reader.unsettled(), reader.config.table.upserts
+    prove = LogProof.none if deep or upserts else partial(log_proof.of, reader)
+    proof = prove(log.since_adoption, refused)
     report = of_logs(
-        reader.config, log, refused, lambda consumed: _runs(reader, consumed, unsettled), lambda: _without(reader.main)
+        reader.config,
+        log,
+        refused,
+        lambda consumed: _runs(reader, consumed, unsettled, proof),
+        lambda: _without(reader.main, proof.rest),
+        proof=proof,
     )
-    if reader.config.table.upserts:
+    if upserts:
         consumed = ConsumedRanges.of(log.since_adoption).whole
         return latest_audit.of(report, reader, log, _accepted(log, refused), consumed)
     return report
@@ -96,6 +114,8 @@ def of_logs(
     refused: CommitLog,
     runs_of: Callable[[ConsumedRanges], CoordinateRuns],
     without_coordinates: Callable[[], int],
+    *,
+    proof: LogProof,
 ) -> Report:
     """The audit, of what was read.
 
@@ -103,6 +123,7 @@ def of_logs(
         log, refused: all that the pipeline, and its backfills, committed to the table and to quarantine.
         runs_of: gives the rows' coordinates, where the log says what was consumed.
         without_coordinates: counts the table's rows that have none.
+        proof: what the log alone tells of the table's rows.
     """
     adopted, log = dict(log.adopted), log.since_adoption
     topics = {*config.source.topics, *(s.topic for commit in log.commits for s in commit.receipt.ranges)}
@@ -110,7 +131,7 @@ def of_logs(
     from_log, accounts = ConsumedRanges.of(log), accounts + by_backfill
     runs = runs_of(from_log)
     counts = runs.counts(accounts.unknown, accounts.accepted)
-    summed = batch_sums.with_sums(log, refused)
+    unproved_batches = [batch for batch in proof.summed if batch.commit.version not in proof.batches]
     # What was not read again since Kafka had deleted it may be there all the same, from before a RESTORE.
     consumed = accounts.counts.consumed + counts["skipped"]
     lost = accounts.accepted.offsets + accounts.lost - counts["skipped"]
@@ -155,8 +176,10 @@ def of_logs(
         removed=removed,
         returned=counts["returned"],
         deleted=_deletes(log, refused) if missing - unproved > 0 else (),
-        summed=len(summed),
-        altered=tuple(batch_sums.differences(runs, summed)),
+        summed=len(proof.summed),
+        altered=(*proof.replaced, *batch_sums.differences(runs, unproved_batches)),
+        files_by_log=proof.files,
+        files_read=None if proof.rest is None else len(proof.rest),
     )
 
 
@@ -272,7 +295,7 @@ def _sequence(commit: Commit) -> int:
     return commit.receipt.sequence
 
 
-def _runs(reader: PipelineReader, consumed: ConsumedRanges, unsettled: Unsettled) -> CoordinateRuns:
+def _runs(reader: PipelineReader, consumed: ConsumedRanges, unsettled: Unsettled, proof: LogProof) -> CoordinateRuns:
     """The coordinates of the pipeline's rows in both tables."""
     config = reader.config
     topics = sorted(
@@ -281,7 +304,7 @@ def _runs(reader: PipelineReader, consumed: ConsumedRanges, unsettled: Unsettled
     of_topics: Condition = (TOPIC, "in", topics)
     refused: list[Condition] = [of_topics, ("pipeline", "=", config.known_as)]
     runs: list[tuple[Kind, View]] = [
-        ("in_table", reader.main.runs([of_topics])),
+        *(("in_table", view) for view in _of_table(reader.main, of_topics, proof)),
         ("in_quarantine", reader.quarantine.runs([*refused, ("moved", "null", None)])),
         *(("moved", reader.replayed(replay, [of_topics])) for replay in unsettled.moved),
     ]
@@ -299,10 +322,17 @@ def removed_runs(reader: PipelineReader, topics: Sequence[str]) -> View | None:
     return reader.removals.rows([("pipeline", "=", reader.config.known_as), (TOPIC, "in", topics)])
 
 
-def _without(table: TableReader) -> int:
-    """How many rows of a table have no coordinates."""
+def _of_table(table: TableReader, of_topics: Condition, proof: LogProof) -> Iterator[View]:
+    if proof.files:
+        yield proof.runs
+    if proof.rest or not proof.files:
+        yield table.runs([of_topics], files=proof.rest)
+
+
+def _without(table: TableReader, files: Sequence[DataFile] | None) -> int:
+    """How many rows of a table, or of these of its files, have no coordinates."""
     nulls = " OR ".join(f"{name} IS NULL" for name in COORDINATES)
-    return int(table.scan(f"SELECT count(*) AS rows FROM {{rows}} WHERE {nulls}")[0]["rows"])
+    return int(table.scan(f"SELECT count(*) AS rows FROM {{rows}} WHERE {nulls}", files=files)[0]["rows"])
 
 
 def _places(runs: CoordinateRuns, *, missing: int, doubtful: int) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lakeingest.delta import range_sums, sums
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.sums import BatchSums, Sums
-from lakeingest.record import PARTITION, TOPIC, OffsetRange
+from lakeingest.record import PARTITION, TOPIC, OffsetRange, in_order
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,12 +31,18 @@ class Summed:
 
     Attributes:
         name: what a report calls it.
-        committed: the sums of what both tables took of it.
+        table, quarantine: the sums of what each took of it.
     """
 
     name: str
     commit: Commit
-    committed: Sums
+    table: Sums
+    quarantine: Sums
+
+    @property
+    def committed(self) -> Sums:
+        """Of both together."""
+        return self.table + self.quarantine
 
     @property
     def is_whole(self) -> bool:
@@ -88,13 +94,13 @@ def _with_sums(
         # Another account than the one of its time may have found more, or fewer.
         refusals = 0 if account is None else account.counts.refused
         if (table.rows, quarantine.rows) == (commit.rows, refusals):
-            yield Summed(f"{kind} {receipt.sequence}", commit, table + quarantine)
+            yield Summed(f"{kind} {receipt.sequence}", commit, table, quarantine)
 
 
 def _shared(ranges: Iterable[OffsetRange]) -> set[OffsetRange]:
     """Those ranges that share offsets with another one."""
     shared, widest = set[OffsetRange](), None
-    for each in sorted(s for s in ranges if s.end > s.start):
+    for each in sorted((s for s in ranges if s.end > s.start), key=in_order):
         if widest and (widest.topic, widest.partition) == (each.topic, each.partition) and each.start < widest.end:
             shared |= {widest, each}
             widest = max(widest, each, key=lambda s: s.end)

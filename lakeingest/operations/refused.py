@@ -47,8 +47,8 @@ def reasons(reader: PipelineReader, samples: int) -> list[dict[str, Any]]:
         summary = _UniformFile.of(file, pipeline)
         uniform.append(summary) if summary else mixed.append(file)
     uniform.sort(key=lambda each: each.begin)
-    if lost := table.lost([each.file for each in uniform]):
-        raise Unreadable(f"{lost.path} is gone")
+    if replaced := table.replaced([each.file for each in uniform]):
+        raise Unreadable(f"{min(replaced)} is gone, or has another size than the log says")
     most = samples
     while True:
         opened, closed = _first(uniform, most)

@@ -14,6 +14,7 @@ from lakeingest.delta.history import History
 
 if TYPE_CHECKING:
     from lakeingest.delta.maintenance.inventory import TableFiles
+    from lakeingest.delta.reader.lineage import RowGroup
     from lakeingest.delta.reader.log import DataFile
 
 Condition: TypeAlias = tuple[str, Literal["=", "in", "null", ">"], Any]
@@ -74,8 +75,13 @@ class TableReader(History, Protocol):
     def files(self) -> Sequence[DataFile] | None:
         """Its files with their statistics; None by Spark."""
 
-    def lost(self, files: Sequence[DataFile]) -> DataFile | None:
-        """One of these files that the store has no more, if there is one."""
+    def replaced(self, files: Sequence[DataFile]) -> Mapping[str, int | None]:
+        """Those of these files that the store has no more, or with another size: path → that size, None of one that is
+        gone.
+        """
+
+    def row_groups(self) -> Sequence[RowGroup] | None:
+        """Which commits the rows of its files come from (see `lineage`); None by Spark."""
 
     def partition_counts(self, columns: Sequence[str]) -> Mapping[tuple[str | None, ...], int]:
         """How many rows it has of each partition: the values of these partition columns as texts → rows."""
@@ -104,7 +110,10 @@ class TableReader(History, Protocol):
     def rows(self, where: Sequence[Condition]) -> View:
         """The rows for which all conditions hold."""
 
-    def runs(self, where: Sequence[Condition]) -> View:
+    def runs(self, where: Sequence[Condition], *, files: Sequence[DataFile] | None = None) -> View:
         """The coordinates of the rows for which all conditions hold, as runs of offsets: see `reader.runs`. Rows
         without coordinates are left out.
+
+        Args:
+            files: some of `files`; all by default.
         """

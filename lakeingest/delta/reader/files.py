@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import Storage
-from lakeingest.delta.reader import duck, rows, runs
+from lakeingest.delta.reader import duck, lineage, rows, runs
 from lakeingest.delta.reader.contract import Condition, View
+from lakeingest.delta.reader.lineage import RowGroup
 from lakeingest.delta.reader.log import DataFile, NoTable, OfflineLog, Unreadable, reading
 from lakeingest.record import COORDINATES
 
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
     from lakeingest.delta.maintenance.inventory import TableFiles
+
+
+_AT_ONCE = 32
+"""Folders that are listed at once."""
 
 
 class FileTable(OfflineLog):
@@ -83,6 +89,20 @@ class FileTable(OfflineLog):
         for file in self.files:
             counts[tuple(file.partition.get(name) for name in columns)] += int(file.statistics["numRecords"])
         return counts
+
+    def replaced(self, files: Sequence[DataFile]) -> dict[str, int | None]:
+        """A request for each thousand files of a folder."""
+        from pyarrow import fs
+
+        folders = {f"{self.folder}/{file.path}".rpartition("/")[0] for file in files}
+        selectors = [fs.FileSelector(folder, allow_not_found=True) for folder in folders]
+        with reading(self.identifier), ThreadPoolExecutor(_AT_ONCE) as pool:
+            sizes = {i.path: i.size for infos in pool.map(self.filesystem.get_file_info, selectors) for i in infos}
+        existing = ((file, sizes.get(f"{self.folder}/{file.path}")) for file in files)
+        return {file.path: size for file, size in existing if size != file.size}
+
+    def row_groups(self) -> Sequence[RowGroup]:
+        return lineage.of(self, self.history(None)[-1]["version"])
 
     @property
     def view(self) -> View:

@@ -143,12 +143,12 @@ class OfflineLog:
         """The table as it stands when this is first asked for."""
         with reading(self.identifier):
             version, protocol, metadata, files = self._checkpoint()
-            for text in self._behind(version):
+            for text in self.texts_behind(version):
                 version += 1
-                for kind, action in _actions(text):
+                for kind, action in actions(text):
                     match kind:
                         case "add":
-                            files[_key(action)] = _file(action)
+                            files[_key(action)] = file_of(action)
                         case "remove":
                             files.pop(_key(action), None)
                         case "protocol":
@@ -175,14 +175,14 @@ class OfflineLog:
         return entries
 
     def recent(self, limit: int) -> list[dict[str, Any]]:
-        """The newest commits as `history` gives them, so many at most, each with `added`: the files that it added, and
-        `engine`: what wrote it, as it calls itself.
+        """The newest commits as `history` gives them, so many at most, each with `added`: the files that it added.
 
         Of a log whose older commits were cleaned up, those that are left.
         """
         with reading(self.identifier):
             return [
-                {**_entry(*each), "added": _added(each[2]), "engine": _engine(each[2])} for each in self._newest(limit)
+                {**(entry := _entry(*each)), "added": _added(each[2]), "engine": entry["engineInfo"]}
+                for each in self._newest(limit)
             ]
 
     def since(self, version: int) -> list[dict[str, Any]]:
@@ -192,8 +192,8 @@ class OfflineLog:
         with reading(self.identifier):
             if self._text(f"{version + 1:020}.json") is None:
                 return []
-            texts = [*self._behind(version)]
-            for protocol in (action for text in texts for kind, action in _actions(text) if kind == "protocol"):
+            texts = [*self.texts_behind(version)]
+            for protocol in (action for text in texts for kind, action in actions(text) if kind == "protocol"):
                 _check_protocol(self.identifier, protocol)
             return [_change(*each) for each in enumerate(texts, version + 1)][::-1]
 
@@ -204,22 +204,13 @@ class OfflineLog:
             raise Unreadable("the table's commits bear times of their own")
         written = self._written_all() if limit is None else {}
         oldest = min(written, default=0) if limit is None else max(0, newest - limit + 1)
-        texts = self._commits(range(oldest, newest + 1))
+        with ThreadPoolExecutor(_AHEAD) as pool:
+            texts = self._commits(range(oldest, newest + 1), pool)
         unbroken = texts[max((at + 1 for at, text in enumerate(texts) if text is None), default=0) :]
         versions = range(newest - len(unbroken) + 1, newest + 1)
         written = written or self._written(versions)
         times = _increasing(written[version] for version in versions)
         return [(v, time, text or "") for v, time, text in zip(versions, times, unbroken, strict=True)][::-1]
-
-    def lost(self, files: Sequence[DataFile]) -> DataFile | None:
-        """One of these files that is there no more, if there is one: a request for each thousand files of a folder."""
-        from pyarrow import fs
-
-        existing = set[str]()
-        with reading(self.identifier):
-            for folder in {f"{self.folder}/{file.path}".rpartition("/")[0] for file in files}:
-                existing.update(info.path for info in self.filesystem.get_file_info(fs.FileSelector(folder)))
-        return next((file for file in files if f"{self.folder}/{file.path}" not in existing), None)
 
     def restored_to(self, restore: Mapping[str, Any], oldest: int) -> int:
         """The version that a RESTORE names; which one a time means, Spark finds."""
@@ -251,35 +242,35 @@ class OfflineLog:
                 column = table[kind]
                 for action in column.filter(column.is_valid()).to_pylist():
                     if kind == "add":
-                        files[_key(action)] = _file(action)
+                        files[_key(action)] = file_of(action)
                     elif kind == "protocol":
                         protocol = action
                     else:
                         metadata = {**action, "configuration": dict(action["configuration"] or ())}
         return version, protocol, metadata, files
 
-    def _behind(self, version: int) -> Iterator[str]:
-        """What the commits behind a version say.
+    def texts_behind(self, version: int) -> Iterator[str]:
+        """What the commits behind a version say, the oldest first.
 
         Raises:
             Unreadable: a version is missing between others.
         """
-        while True:
-            texts = self._commits(range(version + 1, version + 1 + _AHEAD))
-            count = texts.index(None) if None in texts else len(texts)
-            if any(text is not None for text in texts[count:]):
-                raise Unreadable(f"version {version + 1 + count} is missing, and later ones are there")
-            yield from (text or "" for text in texts[:count])
-            version += count
-            if count < len(texts):
-                return
+        with ThreadPoolExecutor(_AHEAD) as pool:
+            while True:
+                texts = self._commits(range(version + 1, version + 1 + _AHEAD), pool)
+                count = texts.index(None) if None in texts else len(texts)
+                if any(text is not None for text in texts[count:]):
+                    raise Unreadable(f"version {version + 1 + count} is missing, and later ones are there")
+                yield from (text or "" for text in texts[:count])
+                version += count
+                if count < len(texts):
+                    return
 
-    def _commits(self, versions: Iterable[int]) -> list[str | None]:
+    def _commits(self, versions: Iterable[int], pool: ThreadPoolExecutor) -> list[str | None]:
         """What these commits say; None of those that are not there."""
         missing = [version for version in versions if version not in self._read]
-        with ThreadPoolExecutor(_AHEAD) as pool:
-            texts = pool.map(self._text, (f"{version:020}.json" for version in missing))
-            self._read.update((v, text) for v, text in zip(missing, texts, strict=True) if text is not None)
+        texts = pool.map(self._text, (f"{version:020}.json" for version in missing))
+        self._read.update((v, text) for v, text in zip(missing, texts, strict=True) if text is not None)
         return [self._read.get(version) for version in versions]
 
     @cached_property
@@ -365,7 +356,8 @@ def _time(info: Any) -> datetime:
     return datetime.fromtimestamp(info.mtime_ns // 1_000_000 / 1000)
 
 
-def _actions(text: str) -> Iterator[tuple[str, Any]]:
+def actions(text: str) -> Iterator[tuple[str, Any]]:
+    """Kind and fields of each action of a commit."""
     for line in text.splitlines():
         if line.strip():
             action = json.loads(line)
@@ -381,7 +373,8 @@ def _key(action: Mapping[str, Any]) -> tuple[str, ...]:
     return (action["path"], *of_vector)
 
 
-def _file(action: Mapping[str, Any]) -> DataFile:
+def file_of(action: Mapping[str, Any]) -> DataFile:
+    """What an `add` adds."""
     if _ELSEWHERE.match(path := action["path"]):
         raise Unreadable(f"{path} lies outside of the table")
     masked, partition = action.get("deletionVector") is not None, dict(action["partitionValues"])
@@ -415,21 +408,16 @@ def _increasing(times: Iterable[datetime]) -> Iterator[datetime]:
 
 
 def _entry(version: int, time: datetime | None, text: str) -> dict[str, Any]:
-    info: Mapping[str, Any] = next((action for kind, action in _actions(text) if kind == "commitInfo"), {})
+    info: Mapping[str, Any] = next((action for kind, action in actions(text) if kind == "commitInfo"), {})
     names = ("operation", "operationParameters", "operationMetrics", "userMetadata", "userName", "engineInfo")
     return {"version": version, "timestamp": time, **{name: info.get(name) for name in names}}
 
 
 def _change(version: int, text: str) -> dict[str, Any]:
-    changes = [(kind, each) for kind, each in _actions(text) if kind in ("add", "remove") and each["dataChange"]]
-    added = [_file(each) for kind, each in changes if kind == "add"]
+    changes = [(kind, each) for kind, each in actions(text) if kind in ("add", "remove") and each["dataChange"]]
+    added = [file_of(each) for kind, each in changes if kind == "add"]
     return {**_entry(version, None, text), "added": added, "removes": len(changes) - len(added)}
 
 
-def _engine(text: str) -> str:
-    info: Mapping[str, Any] = next((action for kind, action in _actions(text) if kind == "commitInfo"), {})
-    return str(info.get("engineInfo") or info.get("clientVersion") or "an engine without a name")
-
-
 def _added(text: str) -> list[DataFile]:
-    return [_file(action) for kind, action in _actions(text) if kind == "add"]
+    return [file_of(action) for kind, action in actions(text) if kind == "add"]

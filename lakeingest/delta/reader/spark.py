@@ -72,8 +72,12 @@ class SparkTable(TableHistory):
     def size(self) -> TableFiles:
         return table_files(self.table)
 
-    def lost(self, files: Sequence[DataFile]) -> None:
-        """Spark says so itself."""
+    def replaced(self, files: Sequence[DataFile]) -> dict[str, int | None]:
+        """None: Spark says so itself, when it reads them."""
+        return {}
+
+    def row_groups(self) -> None:
+        """See `contract.TableReader`."""
 
     def partition_counts(self, columns: Sequence[str]) -> Mapping[tuple[str | None, ...], int]:
         values = [F.col(ddl.quoted(name)).cast("string") for name in columns]
@@ -91,7 +95,7 @@ class SparkTable(TableHistory):
         with storage_failures(self.identifier):
             return self.rows(where).count()
 
-    def runs(self, where: Sequence[Condition]) -> DataFrame:
+    def runs(self, where: Sequence[Condition], *, files: Sequence[DataFile] | None = None) -> DataFrame:
         return runs(self.rows(where))
 
     def rows(self, where: Sequence[Condition]) -> DataFrame:

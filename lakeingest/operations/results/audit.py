@@ -54,6 +54,9 @@ class Report(Showable):
             keys the two latest records are such.
         against: what each key of a table of mode upsert was compared with (`audit --against`); empty where it was not.
         keys_compared, keys_beyond: how many keys were; and how many not, as their records are there no more.
+        files_by_log: how many of the table's files were not read, as the log tells their rows for certain. That they
+            still contain what was written is not proved, beyond their sizes (`audit --deep` reads them).
+        files_read: how many were read; None for all.
     """
 
     pipeline: str
@@ -87,6 +90,8 @@ class Report(Showable):
     against: str = ""
     keys_compared: int = 0
     keys_beyond: int = 0
+    files_by_log: int = 0
+    files_read: int | None = None
 
     @property
     def conserved(self) -> bool:
@@ -173,6 +178,12 @@ class Report(Showable):
             yield f"  pipeline {name!r} has written records of these topics to the table too, up to its batch {batch}"
 
     def _not_proved(self) -> Iterator[str]:
+        if self.files_by_log:
+            files, read = number_of(self.files_by_log, "file"), number_of(self.files_read or 0, "file")
+            yield (
+                f"  the rows of {read} were read, those of {files} are proved by the log and the receipts' sums; the "
+                "contents of these were not read: --deep reads them"
+            )
         if self.unproved:
             offsets = number_of(self.unproved, "offset")
             yield f"  {offsets}, in neither table, cannot be proved: quarantine's log was cleaned up"

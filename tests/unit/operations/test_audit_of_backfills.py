@@ -21,6 +21,7 @@ from lakeingest.delta.sums import BatchSums, Sums
 from lakeingest.operations import audit, batch_sums
 from lakeingest.operations.audit import ConsumedRanges
 from lakeingest.operations.coordinate_runs import CoordinateRuns
+from lakeingest.operations.log_proof import LogProof
 from lakeingest.operations.results.audit import Report
 from lakeingest.record import OffsetRange, OffsetRanges
 
@@ -93,7 +94,8 @@ class Tables:
             views = [(kind, runs_of(offsets)) for kind, offsets in each.items()]
             return CoordinateRuns(duck.query, views, consumed.whole, consumed.begins)
 
-        return audit.of_logs(CONFIG, log(self.main), log(self.accounts), runs, lambda: 0)
+        logs = log(self.main), log(self.accounts)
+        return audit.of_logs(CONFIG, *logs, runs, lambda: 0, proof=LogProof.none(*logs))
 
 
 def runs_of(offsets: Counter[int]) -> pa.Table:

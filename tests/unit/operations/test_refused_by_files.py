@@ -146,7 +146,8 @@ def many(tmp_path: Path) -> PipelineConfig:
     """Forty files of one reason, of which all but the first three are no Parquet any more."""
     config = quarantine(tmp_path, *([row(n * 10), row(n * 10 + 1)] for n in range(40)))
     for n in range(3, 40):
-        (tmp_path / "t_quarantine" / f"{n}.parquet").write_bytes(b"nothing")
+        file = tmp_path / "t_quarantine" / f"{n}.parquet"
+        file.write_bytes(b"?" * file.stat().st_size)
     return config
 
 
