@@ -74,14 +74,11 @@ class Table:
         described = self.details()
         kind = described.get("Provider", "").lower()
         if kind != "delta":
-            reason = (
-                "a view" if "VIEW" in described.get("Type", "") else f"a table in the format {kind or 'of its catalog'}"
-            )
+            other = f"a table in the format {kind or 'of its catalog'}"
+            reason = "a view" if "VIEW" in described.get("Type", "") else other
             raise TableMismatch(
                 f"{self} is {reason}, and no Delta table", cure="give table.name, or its schema, another name"
             )
-        # Of a path Delta itself refuses it.
-        check_managed(self.identifier, described.get("Table Properties", ""))
 
     # What it holds -----------------------------------------------------------------------------------------------
 
@@ -149,12 +146,18 @@ class Table:
         """What DESCRIBE TABLE says behind the columns: Type, Provider, Location, Comment and more; from metadata alone.
 
         A view has no Location; a table without a comment no Comment.
+
+        Raises:
+            TableMismatch: a catalog keeps its newest commits: whoever reads the log at its Location does not see them.
         """
         with storage_failures(self.identifier):
             rows = [tuple(row)[:2] for row in self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.sql}").collect()]
         names, header = [name for name, _ in rows], "# Detailed Table Information"
         # Of a global temporary view nothing is said.
-        return dict(rows[names.index(header) + 1 :]) if header in names else {}
+        described = dict(rows[names.index(header) + 1 :]) if header in names else {}
+        # Of a path Delta itself refuses it.
+        check_managed(self.identifier, described.get("Table Properties", ""))
+        return described
 
     def measured(self) -> dict[str, Any]:
         """What DESCRIBE DETAIL says: id STRING, numFiles, sizeInBytes BIGINT and more. It adds up the files, for

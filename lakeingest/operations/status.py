@@ -9,6 +9,7 @@ from lakeingest.delta.commit_log import Commit
 from lakeingest.delta.reader.contract import Condition, TableReader
 from lakeingest.delta.receipt import Counts
 from lakeingest.kafka.offsets import Topics
+from lakeingest.operations import foreign_writers
 from lakeingest.operations.readers import PipelineReader
 from lakeingest.operations.results.status import Status
 
@@ -52,7 +53,10 @@ def status(reader: PipelineReader, topics: Topics) -> Status:
         {**_written(commit), "remaining": commit.receipt.job.remaining, "writer": str(commit.receipt.run)}
         for commit in log.backfills[:1]
     ]
-    return Status(reader.config.name, tuple(partitions), tuple(commits), sizes, backfill=tuple(backfill))
+    entries = reader.main.history(BACK)
+    writers = foreign_writers.of(entries, foreign_writers.engines(entries), of_rows=True)
+    name = reader.config.name
+    return Status(name, tuple(partitions), tuple(commits), sizes, backfill=tuple(backfill), foreign_writers=writers)
 
 
 def _written(commit: Commit) -> dict[str, Any]:

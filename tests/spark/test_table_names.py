@@ -200,3 +200,7 @@ def test_a_table_whose_log_is_not_all_is_refused(table: Table, feature: str, sai
         Table(table.spark, table.identifier).schema()
     with pytest.raises(TableMismatch, match=said):
         commit_log.read(table, "p")
+    if "catalog" in feature and not table.by_path:
+        # Files of the log are there, and not its newest ones.
+        with pytest.raises(TableMismatch, match=said):
+            TableHistory(Table(table.spark, table.identifier)).entry(0)

@@ -180,10 +180,7 @@ class OfflineLog:
         Of a log whose older commits were cleaned up, those that are left.
         """
         with reading(self.identifier):
-            return [
-                {**(entry := _entry(*each)), "added": _added(each[2]), "engine": entry["engineInfo"]}
-                for each in self._newest(limit)
-            ]
+            return [{**_entry(*each), "added": _added(each[2])} for each in self._newest(limit)]
 
     def since(self, version: int) -> list[dict[str, Any]]:
         """The commits behind a version as `history` gives them, but without their times; each with `added`, the files

@@ -8,16 +8,16 @@ from __future__ import annotations
 import base64
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from lakeingest.config import PipelineConfig, Storage, location
-from lakeingest.delta.history import adds_rows
-from lakeingest.delta.receipt import Receipt
 from lakeingest.errors import LakeingestError, SetupError
 from lakeingest.local.loopback import direct
+from lakeingest.operations import foreign_writers
+from lakeingest.operations.results import words
 from lakeingest.operations.results.doctor import Finding
 
 PROBE = ".lakeingest-probe-"
@@ -105,45 +105,17 @@ def writers(config: PipelineConfig, storage: Storage) -> Iterator[Finding]:
             entries = OfflineLog(path, storage).recent(_COMMITS)
         except (Unreadable, LakeingestError):
             continue
-        own_engines |= engines(entries)
+        own_engines |= foreign_writers.engines(entries)
         # Marks in quarantine are made by commits without a receipt.
-        strange = strange_commits(entries, own_engines, of_rows=path == main)
-        if strange:
-            each = ", ".join(f"{engine} (version {versions[0]} the last)" for engine, versions in strange.items())
-            text = f"{path}: others than lakeingest made some of its newest {len(entries)} commits: {each}"
+        foreign = foreign_writers.of(entries, own_engines, of_rows=path == main)
+        if foreign:
+            text = f"{path}: {words.foreign_writers(foreign)}"
             cure = (
                 "let each of them commit by a conditional PUT (If-None-Match), as lakeingest's log store does: Spark "
                 "with lakeingest's jar, delta-rs with conditional_put = etag. With another log store one of two "
                 "commits at once is lost, without an error"
             )
             yield Finding("writers", "warning", text, cure)
-
-
-def engines(entries: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """What lakeingest has committed with, among commits as `OfflineLog.recent` has them."""
-    return frozenset(entry["engine"] for entry in entries if _is_own(entry))
-
-
-def strange_commits(
-    entries: Sequence[Mapping[str, Any]], own_engines: Collection[str], *, of_rows: bool
-) -> dict[str, list[int]]:
-    """Who else committed: engine → the versions of the table, the newest first.
-
-    Args:
-        own_engines: the engines that lakeingest commits with.
-        of_rows: whether a commit of rows without a receipt is another's, too, whatever engine made it.
-    """
-    versions: dict[str, list[int]] = {}
-    for entry in entries:
-        changes_rows = of_rows and (adds_rows(entry) or entry["operation"] in ("DELETE", "UPDATE"))
-        if not _is_own(entry) and (entry["engine"] not in own_engines or changes_rows):
-            versions.setdefault(entry["engine"], []).append(entry["version"])
-    return versions
-
-
-def _is_own(entry: Mapping[str, Any]) -> bool:
-    metadata = entry["userMetadata"] or ""
-    return metadata.startswith("lakeingest: ") or Receipt.from_json(metadata) is not None
 
 
 def _client(storage: Storage) -> dict[str, Any]:

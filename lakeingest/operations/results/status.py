@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ from lakeingest.config.durations import duration_text
 from lakeingest.errors import number_of
 from lakeingest.operations.results.html import Listing
 from lakeingest.operations.results.showable import Showable, TextTable
-from lakeingest.operations.results.words import ties, words
+from lakeingest.operations.results.words import foreign_writers, ties, words
 
 _COMMITS = ("sequence", "version", "time", "rows", "offsets", "refused", "dropped", "writer")
 
@@ -28,6 +28,7 @@ class Status(Showable):
         contract: one a promise: promise, promised, kept, found, by_s (see `contract.state`); empty without a contract.
         backfill: the newest commit of a backfill, if there is one among the newest of the table: sequence, version,
             time, rows, offsets, remaining (offsets that it had still to take then), writer.
+        foreign_writers: who else has committed to the table, among its newest 20 commits: engine → its newest version.
         held: the batch that the gate holds, see `held.of_results`; None if none is, or the pipeline has no gate.
     """
 
@@ -38,6 +39,7 @@ class Status(Showable):
     contract: tuple[dict[str, Any], ...] = ()
     backfill: tuple[dict[str, Any], ...] = ()
     held: dict[str, Any] | None = None
+    foreign_writers: dict[str, int] = field(default_factory=dict)
 
     @property
     def lag(self) -> int:
@@ -102,6 +104,8 @@ class Status(Showable):
                 for name, t in self.tables.items()
             ],
         )
+        if self.foreign_writers:
+            yield f"the table: {foreign_writers(self.foreign_writers)}"
         if self.contract:
             rows = [[c["promise"], c["promised"], _verdict(c), c["found"]] for c in self.contract]
             yield TextTable("contract", ("promise", "promised", "kept", "found"), rows)

@@ -86,3 +86,9 @@ def worst(exit_codes: Iterable[int]) -> int:
     """The worst of exit codes; 0 where there is none."""
     codes = {*exit_codes}
     return next((code for code in _WORST if code in codes), 0)
+
+
+def foreign_writers(versions: Mapping[str, int]) -> str:
+    """Who else has committed to a table: engine → the newest version that it made."""
+    each = ", ".join(f"{engine} (version {version} the last)" for engine, version in versions.items())
+    return f"others than lakeingest have committed to it: {each}"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from support.tables import WrittenPipeline
 
 from lakeingest.config import Storage
 from lakeingest.delta.receipt import Receipt, Run
+from lakeingest.kafka.offsets import Topics
+from lakeingest.operations import foreign_writers, status
 from lakeingest.operations.doctor import store
 from lakeingest.record import OffsetRanges
 
@@ -18,6 +23,18 @@ def test_an_address_of_the_environment_that_is_none(monkeypatch: pytest.MonkeyPa
     (found,) = store.bucket(Storage(region="eu-west-1"), "s3a://lake/flights")
     assert (found.about, found.state) == ("store", "bad")
     assert "Invalid endpoint: store:9000" in found.what
+
+
+def test_status_names_who_else_has_committed(tmp_path: Path) -> None:
+    """Of the newest commits of the table, by the name that the engine gives itself."""
+    made = WrittenPipeline(tmp_path)
+    made.batch({0: 3})
+    made.main.commit(made.main.write([(0, 9)]), engineInfo="delta-rs:py-1.2")
+    topics = Topics("c", {"t": "i"}, {("t", 0): 0}, {("t", 0): 3})
+    result = status.status(made.reader, topics)
+    assert result.foreign_writers == {"delta-rs:py-1.2": 2}
+    text = "the table: others than lakeingest have committed to it: delta-rs:py-1.2 (version 2 the last)"
+    assert text in [*result.text]
 
 
 def test_who_else_commits() -> None:
@@ -33,13 +50,10 @@ def test_who_else_commits() -> None:
         ("Apache-Spark/4.1.1", "CREATE TABLE", None),
     ]
     entries = [
-        {"version": 6 - at, "engine": engine, "operation": done, "userMetadata": said, "operationMetrics": {}}
+        {"version": 6 - at, "engineInfo": engine, "operation": done, "userMetadata": said, "operationMetrics": {}}
         for at, (engine, done, said) in enumerate(log)
     ]
-    ours = store.engines(entries)
+    ours = foreign_writers.engines(entries)
     assert ours == {"Apache-Spark/4.1.1"}
-    assert store.strange_commits(entries, ours, of_rows=False) == {"delta-rs:py-1.1.4": [6, 3]}
-    assert store.strange_commits(entries, ours, of_rows=True) == {
-        "delta-rs:py-1.1.4": [6, 3],
-        "Apache-Spark/4.1.1": [5],
-    }
+    assert foreign_writers.of(entries, ours, of_rows=False) == {"delta-rs:py-1.1.4": 6}
+    assert foreign_writers.of(entries, ours, of_rows=True) == {"delta-rs:py-1.1.4": 6, "Apache-Spark/4.1.1": 5}

@@ -25,7 +25,8 @@ def commit(sequence: int, account: Account | None = None) -> Commit:
 def test_an_account_with_a_number_of_its_own_is_its_batchs() -> None:
     """Where quarantine's log had seen the batch's number before, the account has a later one, and names the batch."""
     lone = Account(Counts(3, 1, 2, 0), settles=2)
-    empty = SimpleNamespace(identifier="/t", size=SimpleNamespace(count=0, bytes=0), count=lambda _: 0)
+    size = SimpleNamespace(count=0, bytes=0)
+    empty = SimpleNamespace(identifier="/t", size=size, count=lambda _: 0, history=lambda _: [])
     reader = SimpleNamespace(
         config=SimpleNamespace(name="p", known_as="p"),
         main=empty,
