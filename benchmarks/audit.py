@@ -44,12 +44,13 @@ from lakeingest.operations.readers import FileTables
 folder, deep = sys.argv[1:]
 source = {"topics": ["t"], "bootstrap_servers": "nowhere:1"}
 config = from_mapping({"name": "p", "source": source, "schema": {"columns": "n BIGINT"}, "table": {"path": folder}})
-began = time.perf_counter()
+began, cpu = time.perf_counter(), time.process_time()
 report = audit.audit(FileTables(config, Storage()), deep=deep == "deep")
-seconds = time.perf_counter() - began
+seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
 names = ("table", "missing", "files_by_log", "files_read")
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-print(json.dumps({"s": round(seconds, 2), "peak_mib": peak, **{name: getattr(report, name) for name in names}}))
+times = {"s": round(seconds, 2), "cpu_s": round(cpu, 2)}
+print(json.dumps({**times, "peak_mib": peak, **{name: getattr(report, name) for name in names}}))
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -36,10 +36,6 @@ from lakeingest.operations import (
     audit,
     backfill,
     compare,
-    completeness,
-    contract,
-    freshness,
-    held,
     history,
     maintenance,
     plan,
@@ -347,25 +343,21 @@ class Pipeline:
             UsageError: there is no table yet.
             SourceError, StorageError: Kafka or a table cannot be read.
         """
-        result = answer(self, partial(status.status, topics=self.source.topics()))
-        if self.suite is not None:
-            result = replace(result, held=held.of_results(result.sequence, result.lag, held.newest_results(self)))
-        if self.config.contract is None:
-            return result
-        periods = partial(answer, self, completeness.periods)
-        worst = partial(answer, self, partial(freshness.worst_of, back=status.BACK), files_first=True)
-        return replace(result, contract=contract.promises(self.config, self.source, result.partitions, periods, worst))
+        return status.of_pipeline(self, self.source, gated=self.suite is not None)
 
-    def audit(self, against: str | None = None, accept_deletes: str | None = None, *, deep: bool = False) -> Report:
+    def audit(
+        self, against: str | None = None, accept_deletes: str | None = None, *, deep: bool = False, since: bool = False
+    ) -> Report:
         """Prove that each consumed record is in the table, in quarantine or a declared drop, once.
 
         What is wrong is in the report and raises nothing: see `conserved`.
 
         Args:
-            deep: whether to read the coordinates of every row, where the log alone would prove them, too.
             against: with what each key of a table of mode upsert is compared too, row by row: "source", for what the
                 pipeline reads, or a bronze table or changelog that has the same records.
             accept_deletes: why the rows may be gone that others deleted: these are counted as deleted from now on.
+            deep: whether to read the coordinates of every row, where the log alone would prove them, too.
+            since: whether to go on from the newest verdict beside the table, and to keep one; see `verdicts`.
 
         Raises:
             UsageError: there is no table yet, `against` makes no sense, or nobody has deleted rows.
@@ -374,7 +366,7 @@ class Pipeline:
         Example:
             assert pipeline.audit().conserved
         """
-        return audit.of_pipeline(self, lambda: self.context, against, accept_deletes, deep=deep)
+        return audit.of_pipeline(self, lambda: self.context, against, accept_deletes, deep=deep, since=since)
 
     def compare(self, prefix: str) -> Comparison:
         """What Connect's S3 sink wrote below a prefix, held against the tables; see `results.compare.Comparison`.

@@ -36,6 +36,14 @@ def audit(
         bool,
         typer.Option(help="Read every file, those too whose rows the tables' logs prove already."),
     ] = False,
+    since: Annotated[
+        bool,
+        typer.Option(
+            "--since",
+            help="Go on from the newest verdict that is kept beside the table, for what the table's log has forgotten, "
+            "and keep this one.",
+        ),
+    ] = False,
     output: Format = "text",
 ) -> None:
     """Prove that every consumed record is in the table, in quarantine, or a declared drop, exactly once.
@@ -48,6 +56,8 @@ def audit(
 
         lakeingest audit pipelines/flights.yaml --deep
 
+        lakeingest audit pipelines/flights.yaml --since
+
         lakeingest audit pipelines/orders.yaml --against s3a://lake/orders_bronze
 
         lakeingest audit pipelines/orders.yaml --accept-deletes "ticket 4711: test orders"
@@ -56,5 +66,5 @@ def audit(
         file,
         Output.of(output),
         "counting records in both tables …",
-        lambda pipeline: pipeline.audit(against, accept_deletes, deep=deep),
+        lambda pipeline: pipeline.audit(against, accept_deletes, deep=deep, since=since),
     )

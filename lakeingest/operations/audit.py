@@ -44,13 +44,15 @@ def of_pipeline(
     accept_deletes: str | None,
     *,
     deep: bool = False,
+    since: bool = False,
 ) -> Report:
     """See `Pipeline.audit`. Files are asked rather than Spark, as the log may tell what Spark would read."""
-    from lakeingest.operations import accepted_deletes, latest_comparison
+    from lakeingest.operations import accepted_deletes, latest_comparison, verdicts
 
     accepted = {} if accept_deletes is None else accepted_deletes.accept(owner.tables, accept_deletes)
     report = replace(answer(owner, partial(audit, deep=deep), files_first=not deep), accepted=accepted)
-    return latest_comparison.compare(report, context, against)
+    report = latest_comparison.compare(report, context, against)
+    return verdicts.go_on(report, owner.config.table.identifier, owner.storage) if since else report
 
 
 def audit(reader: PipelineReader, *, deep: bool = False) -> Report:
@@ -180,6 +182,8 @@ def of_logs(
         altered=(*proof.replaced, *batch_sums.differences(runs, unproved_batches)),
         files_by_log=proof.files,
         files_read=None if proof.rest is None else len(proof.rest),
+        frontier=_by_name(log.frontier),
+        begins=_by_name(from_log.begins),
     )
 
 
@@ -346,6 +350,10 @@ def _places(runs: CoordinateRuns, *, missing: int, doubtful: int) -> dict[str, l
     if missing:
         places["missing"] = [_hole(*each) for each in runs.holes(NAMED)]
     return {kind: names for kind, names in places.items() if names}
+
+
+def _by_name(offsets: Frontier) -> dict[str, int]:
+    return {f"{topic}-{partition}": offset for (topic, partition), offset in sorted(offsets.items())}
 
 
 def _place(topic: str, partition: int, offset: int) -> str:

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from lakeingest.delta.commit_log import Commit
 from lakeingest.delta.reader.contract import Condition, TableReader
 from lakeingest.delta.receipt import Counts
+from lakeingest.ingest.source import RecordSource
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations import foreign_writers
-from lakeingest.operations.readers import PipelineReader
+from lakeingest.operations import completeness, contract, foreign_writers, freshness, held
+from lakeingest.operations.readers import Owner, PipelineReader, answer
 from lakeingest.operations.results.status import Status
 
 _COMMITS = 10
 BACK = 2 * _COMMITS
 """Commits of each table that are read: some may be others', or a table service's."""
+
+
+def of_pipeline(owner: Owner, source: RecordSource, *, gated: bool) -> Status:
+    """See `Pipeline.status`.
+
+    Args:
+        gated: whether the pipeline has a gate, which may hold a batch.
+    """
+    result = answer(owner, partial(status, topics=source.topics()))
+    if gated:
+        result = replace(result, held=held.of_results(result.sequence, result.lag, held.newest_results(owner)))
+    if owner.config.contract is None:
+        return result
+    periods = partial(answer, owner, completeness.periods)
+    worst = partial(answer, owner, partial(freshness.worst_of, back=BACK), files_first=True)
+    return replace(result, contract=contract.promises(owner.config, source, result.partitions, periods, worst))
 
 
 def status(reader: PipelineReader, topics: Topics) -> Status:

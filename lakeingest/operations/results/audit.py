@@ -57,6 +57,11 @@ class Report(Showable):
         files_by_log: how many of the table's files were not read, as the log tells their rows for certain. That they
             still contain what was written is not proved, beyond their sizes (`audit --deep` reads them).
         files_read: how many were read; None for all.
+        frontier: topic-partition → the first offset that was not consumed yet.
+        begins: topic-partition → the first offset of which the table's log still tells.
+        verdict: the number of the verdict that was kept of this audit (`audit --since`); 0 for none.
+        proved_by: the earlier verdict that has proved the rows which are `earlier`: its number (`verdict`), when it was
+            made (`at`), and how many `rows` both tables had then; empty for none.
     """
 
     pipeline: str
@@ -92,6 +97,10 @@ class Report(Showable):
     keys_beyond: int = 0
     files_by_log: int = 0
     files_read: int | None = None
+    frontier: dict[str, int] = field(default_factory=dict)
+    begins: dict[str, int] = field(default_factory=dict)
+    verdict: int = 0
+    proved_by: dict[str, Any] = field(default_factory=dict)
 
     @property
     def conserved(self) -> bool:
@@ -174,6 +183,8 @@ class Report(Showable):
         if self.conserved:
             latest = "the table has the latest row of each key, and no record is unaccounted for"
             yield f"  conserved: {latest if self.superseded else 'every record is there, exactly once'}"
+        if self.verdict:
+            yield f"  kept as verdict {self.verdict} beside the table"
         for name, batch in self.others.items():
             yield f"  pipeline {name!r} has written records of these topics to the table too, up to its batch {batch}"
 
@@ -192,6 +203,12 @@ class Report(Showable):
             yield (
                 f"  {number_of(self.earlier, 'row')} from before, not proved: the table was adopted, by {how} (it was "
                 f"looked at in version {version}, and had {number_of(rows, 'row')})"
+            )
+        elif self.proved_by:
+            number, at, rows = (self.proved_by[name] for name in ("verdict", "at", "rows"))
+            yield (
+                f"  {number_of(self.earlier, 'row')}, older than the log's receipts, were proved by verdict {number} "
+                f"of {at}, which counted {number_of(rows, 'row')}"
             )
         elif self.earlier:
             yield f"  {number_of(self.earlier, 'row')}, older than the log's receipts, cannot be proved any more"

@@ -59,6 +59,7 @@ class WrittenTable:
 
     def __init__(self, folder: Path, partitioned: str | None = None, **more: str) -> None:
         self.folder, self.more, self.version = folder, more, -1
+        self._lines: dict[int, list[Mapping[str, Any]]] = {}
         fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in self._types(partitioned).items()]
         metadata = {
             "id": folder.name,
@@ -83,6 +84,7 @@ class WrittenTable:
         self.version += 1
         told = {"timestamp": self.version, "operation": operation, "operationParameters": {}, **info}
         lines = [{"commitInfo": told}, *actions]
+        self._lines[self.version] = lines
         self.log(self.version).write_text("\n".join(json.dumps(each) for each in lines))
         return self.version
 
@@ -123,13 +125,13 @@ class WrittenTable:
         """Write a checkpoint of this version, and delete the commits up to it."""
         rows = list[dict[str, Any]]()
         for each in range(version + 1):
-            for line in self.log(each).read_text().splitlines():
-                for kind, action in json.loads(line).items():
+            for line in self._lines[each]:
+                for kind, action in line.items():
                     if kind == "add":
                         rows.append({"add": {**action, "partitionValues": [*action["partitionValues"].items()]}})
                     elif kind in ("protocol", "metaData"):
                         rows.append({kind: {**action, "configuration": []} if kind == "metaData" else action})
-            self.log(each).unlink()
+            self.log(each).unlink(missing_ok=True)
         checkpoint = pa.Table.from_pylist(rows, _CHECKPOINT)
         parquet.write_table(checkpoint, self.log(version).with_suffix(".checkpoint.parquet"))
         (self.folder / "_delta_log" / "_last_checkpoint").write_text(json.dumps({"version": version}))
@@ -141,9 +143,9 @@ class WrittenTable:
     def adds(self) -> dict[str, dict[str, Any]]:
         """Path → the `add` of each file that the table has."""
         current = {}
-        for version in range(self.version + 1):
-            for line in self.log(version).read_text().splitlines() if self.log(version).exists() else ():
-                for kind, action in json.loads(line).items():
+        for lines in self._lines.values():
+            for line in lines:
+                for kind, action in line.items():
                     if kind == "add":
                         current[action["path"]] = action
                     elif kind == "remove":
