@@ -34,13 +34,14 @@ from lakeingest.delta.receipt import Receipt, Run  # noqa: E402
 from lakeingest.delta.sums import BatchSums, Sums  # noqa: E402
 from lakeingest.record import OffsetRange, OffsetRanges  # noqa: E402
 
-PARTITIONS, DELETED = 10, 100
+PARTITIONS, DELETED, COMMITS = 10, 100, 10_000
 _AUDIT = """
-import json, resource, sys, time
+import gc, json, resource, sys, time
 from lakeingest.config import Storage
 from lakeingest.config.file import from_mapping
 from lakeingest.operations import audit
 from lakeingest.operations.readers import FileTables
+gc.set_threshold(50_000)  # As the command does.
 folder, deep = sys.argv[1:]
 source = {"topics": ["t"], "bootstrap_servers": "nowhere:1"}
 config = from_mapping({"name": "p", "source": source, "schema": {"columns": "n BIGINT"}, "table": {"path": folder}})
@@ -147,9 +148,9 @@ def main() -> None:
         real.delete(DELETED)
         show("log, and some rows", measured(Path(folder)))
     with tempfile.TemporaryDirectory() as folder:
-        made_up, commits = Table(Path(folder)), 10_000
-        for _ in range(commits):
-            made_up.batch(options.made_up // commits // PARTITIONS, made_up.empty)
+        made_up = Table(Path(folder))
+        for _ in range(COMMITS):
+            made_up.batch(options.made_up // COMMITS // PARTITIONS, made_up.empty)
         made_up.batch(0, made_up.empty)
         show("made up", measured(Path(folder)))
     if options.json:

@@ -88,7 +88,8 @@ def _lane(x: Numbers, prime: int) -> Numbers:
     def fold(numbers: Numbers) -> None:
         for _ in range(2):
             np.right_shift(numbers, np.uint64(31), out=upper)
-            np.multiply(upper, factor, out=upper)
+            if factor > 1:
+                np.multiply(upper, factor, out=upper)
             np.bitwise_and(numbers, np.uint64(2**31 - 1), out=numbers)
             np.add(numbers, upper, out=numbers)
 
