@@ -1,4 +1,5 @@
-"""A DAG for Airflow 3: runs a pipeline until it is caught up, and proves each day that nothing is missing.
+"""DAGs for Airflow 3: run a pipeline until it is caught up; each day prove that nothing is missing, and keep the tables
+in shape.
 
 lakeingest is in an environment of its own, for Airflow pins its packages: nothing of it is imported here. The variables
 of the pipeline file, secrets too, are those of the worker's process.
@@ -70,5 +71,25 @@ def audit() -> None:
     conserved()
 
 
+@dag(
+    dag_id="lakeingest_flights_maintenance",
+    schedule="30 2 * * *",
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+    default_args={"retries": 3, "retry_delay": timedelta(minutes=2), "execution_timeout": timedelta(hours=3)},
+    tags=["lakeingest"],
+)
+def maintenance() -> None:
+    """Small files become large ones, and files that nobody needs are deleted, beside the runs."""
+
+    @task
+    def maintain() -> dict[str, Any]:
+        return lakeingest("maintain", FILE, "--most-time", "1 hour")
+
+    maintain()
+
+
 flights()
 audit()
+maintenance()

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from lakeingest.config import Storage, TimePartition
+from lakeingest.config import Storage
 from lakeingest.config.durations import duration, duration_text
 from lakeingest.config.maintenance import SAFE, Maintenance
 from lakeingest.delta.maintenance import needs, optimize, vacuum
@@ -136,9 +136,12 @@ class _TableWork:
         self._tables, self._storage, self.table, self._request = tables, storage, table, request
         self._is_main = table is tables.main
         inventory = Inventory.of(table, storage)
-        compact = request.options.compact
+        compact = tables.config.maintenance.compact
         self._order_by = compact.order_by if self._is_main and not inventory.is_clustered else ()
-        self._partitions = due(inventory.files, self._rule(inventory)) if request.does("compact") else []
+        rule = CompactionRule(compact.target)
+        if self._is_main:
+            rule = CompactionRule.of_main(tables.config, inventory, datetime.now(UTC))
+        self._partitions = due(inventory.files, rule) if request.does("compact") else []
         self._properties = inventory.properties
         self.plan = TableMaintenance(
             table.identifier,
@@ -149,12 +152,6 @@ class _TableWork:
             due_bytes=sum(each.bytes for each in self._partitions),
             log=log_retention(inventory.properties),
         )
-
-    def _rule(self, inventory: Inventory) -> CompactionRule:
-        compact = self._request.options.compact
-        by_time = self._is_main and any(isinstance(part, TimePartition) for part in self._tables.config.partition)
-        finished_before = int((time.time() - compact.after.total_seconds()) * 1000) if by_time else None
-        return CompactionRule(compact.target, finished_before, bool(self._order_by) or inventory.is_clustered)
 
     def run(self, budget: _Budget) -> TableMaintenance:
         """Do it; in a dry run, say what is due."""
@@ -177,8 +174,13 @@ class _TableWork:
                 if isinstance(reason, str):
                     remaining[reason] += 1
                     continue
-                removed, added = result.removed + reason[0], result.added + reason[1]
-                result = replace(result, partitions=result.partitions + 1, removed=removed, added=added)
+                result = replace(
+                    result,
+                    partitions=result.partitions + 1,
+                    removed=result.removed + reason[0],
+                    added=result.added + reason[1],
+                    rewritten_bytes=result.rewritten_bytes + partition.bytes,
+                )
         except StorageError as failure:
             result = replace(result, failure=failure)
         if self._partitions:
@@ -193,7 +195,7 @@ class _TableWork:
             with suppress(TableChanged):
                 return optimize.compact(
                     self.table,
-                    self._request.options.compact.target,
+                    self._tables.config.maintenance.compact.target,
                     self._tables.config.table.compression,
                     where=partition.where,
                     order_by=self._order_by,
@@ -202,16 +204,16 @@ class _TableWork:
         return CONFLICT
 
     def _vacuum(self, result: TableMaintenance, budget: _Budget) -> TableMaintenance:
-        plan = Vacuumed.planned(datetime.now(UTC), self._request.options.vacuum.after, self._needs())
+        after = self._request.options.vacuum.after
+        plan = Vacuumed.planned(datetime.now(UTC), after, self._properties, self._needs())
         if self._request.dry_run:
             return replace(result, vacuum=plan)
         if result.failure is not None or budget.is_over:
             return result
-        return replace(result, vacuum=vacuum.vacuum(self.table, plan, checked=not self._request.i_know))
+        vacuumed = vacuum.vacuum(self.table, plan, self._properties, checked=not self._request.i_know)
+        return replace(result, vacuum=vacuumed)
 
     def _needs(self) -> Iterator[Need]:
-        with suppress(ValueError):
-            yield from vacuum.retention(self._properties, datetime.now(UTC))
         if self._is_main:
             yield from needs.of_main(self._tables, self._storage, self._request.options.vacuum.exports)
 

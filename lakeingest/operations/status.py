@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from lakeingest.delta.commit_log import Commit
+from lakeingest.delta.maintenance.due import CompactionRule, due
+from lakeingest.delta.maintenance.inventory import Inventory
 from lakeingest.delta.reader.contract import Condition, TableReader
+from lakeingest.delta.reader.files import FileTable
 from lakeingest.delta.receipt import Counts
 from lakeingest.ingest.source import RecordSource
 from lakeingest.kafka.offsets import Topics
@@ -74,8 +78,32 @@ def status(reader: PipelineReader, topics: Topics) -> Status:
     ]
     entries = reader.main.history(BACK)
     writers = foreign_writers.of(entries, foreign_writers.engines(entries), of_rows=True)
-    name = reader.config.name
-    return Status(name, tuple(partitions), tuple(commits), sizes, backfill=tuple(backfill), foreign_writers=writers)
+    return Status(
+        reader.config.name,
+        tuple(partitions),
+        tuple(commits),
+        sizes,
+        backfill=tuple(backfill),
+        foreign_writers=writers,
+        maintenance=_maintenance(reader, entries),
+    )
+
+
+def _maintenance(reader: PipelineReader, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """What `Status.maintenance` has, of what was read in any case: the newest entries of the history among it."""
+    if not isinstance(reader.main, FileTable):
+        return None
+    inventory = Inventory.of_log(reader.main)
+    partitions = due(inventory.files, CompactionRule.of_main(reader.config, inventory, datetime.now(UTC)))
+    newest = {entry["operation"]: entry["timestamp"] for entry in reversed(entries)}
+    last = {task: newest.get(operation) for task, operation in (("compact", "OPTIMIZE"), ("vacuum", "VACUUM END"))}
+    return {
+        "due": len(partitions),
+        "due_files": sum(each.removed for each in partitions),
+        "due_bytes": sum(each.bytes for each in partitions),
+        "last": {task: time and time.isoformat(timespec="seconds") for task, time in last.items()},
+        "commits": BACK,
+    }
 
 
 def _written(commit: Commit) -> dict[str, Any]:

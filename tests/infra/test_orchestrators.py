@@ -85,12 +85,12 @@ def told(name: str, program: str, file: str, command: Path, code: int) -> dict[s
     ("code", "outcome"), [(0, "done"), (1, "for good"), (2, "for good"), (3, "for good"), (4, "again")]
 )
 def test_airflow(code: int, outcome: str, command: Path) -> None:
-    """Both DAGs load; what a run says is handed on; only a server that failed is worth another try."""
+    """All DAGs load; what a run says is handed on; only a server that failed is worth another try."""
     found = told("airflow", OF_AIRFLOW, "airflow_dag.py", command, code)
     assert found["errors"] == []
     dags = found["dags"]
     assert isinstance(dags, dict)
-    assert dags.keys() == {"lakeingest_flights", "lakeingest_flights_audit"}
+    assert dags.keys() == {"lakeingest_flights", "lakeingest_flights_audit", "lakeingest_flights_maintenance"}
     at_once, retries, outlets, said = dags["lakeingest_flights"]
     assert (at_once, retries, outlets) == (1, 3, ["s3://lake-example/flights"])
     assert said == SAID if outcome == "done" else said.startswith(outcome)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -19,9 +21,11 @@ from lakeingest.delta.maintenance.inventory import Inventory
 from lakeingest.delta.maintenance.outcome import TableMaintenance
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.table import Table
-from lakeingest.errors import UsageError
+from lakeingest.errors import FilesLost, UsageError
 from lakeingest.ingest import maintenance
 from lakeingest.ingest.maintenance import MaintenanceRequest
+from lakeingest.operations.export import exports
+from lakeingest.operations.export.request import ExportRequest
 
 DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
 
@@ -54,6 +58,7 @@ def tables(spark: SparkSession, tmp_path: Path) -> PipelineTables:
 def maintained(tables: PipelineTables, **changes: Any) -> TableMaintenance:
     """What becomes of the main table; the other options are those of the file."""
     options = Maintenance.model_validate({"compact": {"after": "1 ms"}, **changes.pop("options", {})})
+    tables = PipelineTables(tables.spark, tables.config.model_copy(update={"maintenance": options}))
     request = MaintenanceRequest(options, **{"only": "compact", **changes})
     return maintenance.maintain(tables, Storage(), request, lambda _: None)[0]
 
@@ -210,3 +215,70 @@ def test_the_table_s_property_holds_it_back(tables: PipelineTables) -> None:
     assert looked.vacuum is not None
     assert looked.vacuum.held_by == "the table's property delta.deletedFileRetentionDuration = interval 30 days"
     assert looked.vacuum.before < datetime.now(UTC) - timedelta(days=29)
+
+
+def aged(tables: PipelineTables, folder: Path, days: int) -> PipelineTables:
+    """A copy of the table as if all of it had been done so many days ago."""
+    shift = days * 86_400_000
+    shutil.copytree(tables.main.identifier, folder / "aged")
+    for commit in sorted((folder / "aged" / "_delta_log").glob("*.json")):
+        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+        for action in actions:
+            for kind, name in (
+                ("commitInfo", "timestamp"),
+                ("add", "modificationTime"),
+                ("remove", "deletionTimestamp"),
+            ):
+                if kind in action:
+                    action[kind][name] -= shift
+        commit.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    for path in (folder / "aged").rglob("*"):
+        os.utime(path, (time.time() - days * 86_400,) * 2)
+    for crc in (folder / "aged" / "_delta_log").glob(".*crc"):
+        crc.unlink()
+    values = {"table": {"path": f"{folder}/aged"}}
+    return PipelineTables(tables.spark, config_of(folder, **values))
+
+
+@pytest.fixture
+def exported(spark: SparkSession, tmp_path: Path) -> PipelineTables:
+    """A table that was exported three days ago, and compacted right after that."""
+    tables = PipelineTables(spark, config_of(tmp_path, partition=[], schema={"columns": "n INT"}))
+    columns = "_topic STRING, _partition INT, _offset BIGINT, n INT"
+    spark.sql(f"CREATE TABLE {tables.main.sql} ({columns}) USING DELTA")
+    for n in range(3):
+        spark.sql(f"INSERT INTO {tables.main.sql} VALUES ('t', 0, {n}, {n})")
+    assert exports.export(tables, Storage(), ExportRequest(place=f"{tmp_path}/out")).rows == 3
+    assert maintained(tables).partitions == 1
+    spark.sql(f"INSERT INTO {tables.main.sql} VALUES ('t', 0, 3, 3)")
+    return aged(tables, tmp_path, 3)
+
+
+def test_what_the_next_export_needs_is_kept(exported: PipelineTables, tmp_path: Path) -> None:
+    """Its place is named in the file: so the version that was exported last stays, though a day is long enough."""
+    place = f"{tmp_path}/out"
+    options = {"vacuum": {"after": "1 day", "exports": [place]}}
+    done = maintained(exported, only="vacuum", options=options, i_know=True)
+    assert done.vacuum is not None
+    assert (done.vacuum.files, done.vacuum.held_by) == (0, f"the next export into {place}")
+    assert exports.export(exported, Storage(), ExportRequest(place=place)).rows == 1
+
+
+def test_an_export_that_nobody_names_loses_its_files(exported: PipelineTables, tmp_path: Path) -> None:
+    """A day is enough then, also for Delta; the next export is refused with the cure."""
+    done = maintained(exported, only="vacuum", options={"vacuum": {"after": "1 day"}}, i_know=True)
+    assert done.vacuum is not None
+    assert (done.vacuum.files, done.vacuum.held_by) == (3, "")
+    assert exported.main.read().count() == 4
+    with pytest.raises((FilesLost, UsageError), match="up to which was exported"):
+        exports.export(exported, Storage(), ExportRequest(place=f"{tmp_path}/out"))
+
+
+def test_longer_than_delta_remembers(tables: PipelineTables) -> None:
+    """RETAIN alone would not keep them: the table's property says it from then on, once."""
+    options = {"compact": {"after": "1 ms"}, "vacuum": {"after": "14 days"}}
+    assert maintained(tables, only="vacuum", options=options).failure is None
+    assert tables.main.properties()["delta.deletedFileRetentionDuration"] == "interval 336 hours"
+    done = operations(tables.main)
+    maintained(tables, only="vacuum", options=options)
+    assert operations(tables.main)[len(done) :] == ["VACUUM START", "VACUUM END"]

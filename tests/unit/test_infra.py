@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -13,9 +14,10 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from typer.main import get_command
 
 import lakeingest
-from lakeingest.cli import pipeline_file
+from lakeingest.cli import app, pipeline_file
 from lakeingest.config import PipelineConfig, file
 from lakeingest.errors import PipelineFileError
 from lakeingest.local import artifacts
@@ -146,9 +148,9 @@ def test_a_pod_may_do_little() -> None:
         assert container["resources"]["limits"]["memory"] == container["resources"]["requests"]["memory"], kind
         # More than the 25 seconds that a batch is given.
         assert pod["spec"]["terminationGracePeriodSeconds"] > 25, kind
-    (deployment,), (cron,) = manifests("Deployment"), manifests("CronJob")
+    (deployment,) = manifests("Deployment")
     assert (deployment["spec"]["replicas"], deployment["spec"]["strategy"]["type"]) == (1, "Recreate")
-    assert cron["spec"]["concurrencyPolicy"] == "Forbid"
+    assert {cron["spec"]["concurrencyPolicy"] for cron in manifests("CronJob")} == {"Forbid"}
 
 
 def test_the_user_is_the_image_s() -> None:
@@ -249,6 +251,38 @@ def test_the_unit_is_for_several_pipelines() -> None:
     assert names == ["Environment", "EnvironmentFile"]
     assert "ExecStartPre" not in dict(said)
     assert "2" in dict(said)["RestartPreventExitStatus"].split()
+
+
+def maintenances() -> Iterator[list[str]]:
+    """The words of each command that keeps tables in shape."""
+    (cron,) = (each for each in manifests("CronJob") if "maintenance" in each["metadata"]["name"])
+    yield cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    for name in ("cron/lakeingest", "systemd/lakeingest-maintain@.service"):
+        (line,) = re.findall(r"(?m)/bin/lakeingest (maintain .*)$", (INFRA / name).read_text(encoding="utf-8"))
+        yield shlex.split(line)
+    (call,) = re.findall(
+        r'lakeingest\("maintain", FILE, (.*)\)', (INFRA / "orchestrators" / "airflow_dag.py").read_text()
+    )
+    yield ["maintain", "FILE", *(word.strip('" ') for word in call.split(","))]
+
+
+def test_schedulers_call_maintain() -> None:
+    """By cron, by a timer, in Kubernetes and in Airflow: each with options that the command has."""
+    every = [*maintenances()]
+    assert len(every) == 4
+    for name, *words in every:
+        command = get_command(app).commands[name]  # type: ignore[attr-defined]
+        assert command.make_context(name, words).params["most_time"] == "1 hour", words
+
+
+def test_the_timer_is_of_its_service() -> None:
+    """Without Unit= it starts the service of its own name, whose user is that of the runs: they share folders."""
+    folder = INFRA / "systemd"
+    timer = (folder / "lakeingest-maintain@.timer").read_text(encoding="utf-8")
+    assert re.findall(r"(?m)^(?:Unit|OnCalendar)=(.*)$", timer) == ["*-*-* 02:30:00 UTC"]
+    users = {re.findall(r"(?m)^User=(.*)$", path.read_text(encoding="utf-8"))[0] for path in folder.glob("*.service")}
+    assert users == {"lakeingest"}
+    assert (folder / "lakeingest-maintain@.service").is_file()
 
 
 def test_what_runs_elsewhere_comes_into_msk_by_iam() -> None:

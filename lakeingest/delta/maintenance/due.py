@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
+from lakeingest.config import PipelineConfig, TimePartition
+from lakeingest.delta.maintenance.inventory import Inventory
 from lakeingest.delta.reader.log import DataFile
 from lakeingest.schema import ddl
 
@@ -26,6 +29,14 @@ class CompactionRule:
     target: int
     finished_before: int | None = None
     whole: bool = False
+
+    @classmethod
+    def of_main(cls, config: PipelineConfig, inventory: Inventory, now: datetime) -> CompactionRule:
+        """What a pipeline file says of its main table."""
+        compact = config.maintenance.compact
+        by_time = any(isinstance(part, TimePartition) for part in config.partition)
+        finished_before = int((now - compact.after).timestamp() * 1000) if by_time else None
+        return cls(compact.target, finished_before, inventory.is_clustered or bool(compact.order_by))
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ compares coordinates where a VACUUM was made behind what came late (`ingest.bron
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lakeingest.config import Storage, location
+from lakeingest.config import Storage
 from lakeingest.delta import commit_log, replay_marks
 from lakeingest.delta.export_log import ExportLog
 from lakeingest.delta.history import TableHistory
@@ -40,7 +40,7 @@ def of_main(tables: PipelineTables, storage: Storage, exports: Sequence[str]) ->
     for place in exports:
         s3a.let_in(tables.spark, storage, [place])
         newest = ExportLog(tables.spark, place.rstrip("/")).newest()
-        if newest is not None and location.same_table(newest["table"], tables.main.identifier):
+        if newest is not None and newest["pipeline"] == tables.config.name:
             yield from _version(tables.main, newest["to_version"], f"the next export into {place}")
     for replay in replay_marks.unsettled(tables).moved:
         yield Need(_aware(replay.time), f"replay {replay.receipt.sequence}, which the next run settles")
@@ -59,5 +59,5 @@ def _version(table: Table, version: int, who: str) -> Iterator[Need]:
 
 
 def _aware(time: datetime) -> datetime:
-    """The log's times are those of this machine's zone."""
-    return time.astimezone(UTC)
+    """The log's times are those of this machine's zone; clocks of writers may differ, by an hour at most."""
+    return time.astimezone(UTC) - timedelta(hours=1)

@@ -22,6 +22,7 @@ class TableMaintenance:
         due_files, due_bytes: the files that are to be rewritten in them, and their bytes.
         partitions: how many were compacted.
         removed, added: how many files were read and left behind, and how many written in their place.
+        rewritten_bytes: of the files that were read.
         remaining: why partitions are left for the next time → how many.
         vacuum: what a VACUUM did; None where none was to be made, or it failed.
         log: how long the log keeps its commits, and so the receipts.
@@ -37,6 +38,7 @@ class TableMaintenance:
     partitions: int = 0
     removed: int = 0
     added: int = 0
+    rewritten_bytes: int = 0
     remaining: Mapping[str, int] = field(default_factory=dict)
     vacuum: Vacuumed | None = None
     log: str = ""

@@ -1,26 +1,30 @@
 """The files that no version of a table names any more are deleted, by Delta's VACUUM, as long as nobody needs them.
 
-A VACUUM of n hours keeps what any version of these hours had. So whoever reads a version that was the newest one at a
-moment is hurt by none that reaches back to that moment.
+A VACUUM of n hours keeps what any version of these hours had. `delta.deletedFileRetentionDuration`, 7 days by default,
+is how long the log remembers which files these are, and how far back Delta lets anybody read; Delta 4.4 takes the hours
+from there, whatever RETAIN says. So where another duration is to hold, the property is set to it first.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lakeingest.config.durations import duration
+from lakeingest.config.durations import wait
+from lakeingest.config.maintenance import SAFE
 from lakeingest.delta.history import TableHistory
+from lakeingest.errors import StorageRefused
 from lakeingest.spark.failures import storage_failures
 from lakeingest.spark.session import setting
 
 if TYPE_CHECKING:
     from lakeingest.delta.table import Table
 
-_RETENTION = "delta.deletedFileRetentionDuration"
+RETENTION = "delta.deletedFileRetentionDuration"
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 _LOGGED = "spark.databricks.delta.vacuum.logging.enabled"
 """Where this is not set, Delta logs no VACUUM on S3, and nobody could tell when one was made."""
@@ -59,45 +63,65 @@ class Vacuumed:
     bytes: int | None = None
 
     @classmethod
-    def planned(cls, now: datetime, after: timedelta, needs: Iterable[Need]) -> Vacuumed:
+    def planned(cls, now: datetime, after: timedelta, properties: Mapping[str, str], needs: Iterable[Need]) -> Vacuumed:
         """A VACUUM that hurts nobody.
 
         Args:
             after: how old a file is at least, as the pipeline file says.
+            properties: the table's.
         """
-        oldest = min(needs, key=lambda need: need.since, default=None)
-        if oldest is None or oldest.since >= now - after:
+        remembered = remembrance(properties)
+        every = [*needs]
+        if remembered > SAFE:
+            every.append(Need(now - remembered, f"the table's property {RETENTION} = {properties[RETENTION]}"))
+        oldest = min(every, key=lambda need: need.since, default=None)
+        longest = max(remembered, SAFE)
+        if oldest is None or oldest.since >= now - after or longest <= after:
             return cls(now - after)
-        return cls(oldest.since, oldest.who)
+        return cls(max(oldest.since, now - longest), oldest.who)
 
 
-def retention(properties: Mapping[str, str], now: datetime) -> Iterable[Need]:
-    """What the table's own property asks for.
-
-    Raises:
-        ValueError: it is no duration that is known here.
+def remembrance(properties: Mapping[str, str]) -> timedelta:
+    """How long a table's log remembers which files were left behind, by the table's properties; 7 days where these say
+    nothing, or no duration that is known here: then Delta refuses a VACUUM that is too early.
     """
-    if text := properties.get(_RETENTION):
-        yield Need(now - duration(text.removeprefix("interval ")), f"the table's property {_RETENTION} = {text}")
+    with suppress(ValueError):
+        remembered: timedelta = (
+            wait(properties[RETENTION].removeprefix("interval ")) if RETENTION in properties else SAFE
+        )
+        return remembered
+    return SAFE
 
 
-def vacuum(table: Table, plan: Vacuumed, *, checked: bool) -> Vacuumed:
+def vacuum(table: Table, plan: Vacuumed, properties: Mapping[str, str], *, checked: bool) -> Vacuumed:
     """Delete the files.
 
     Args:
+        properties: the table's.
         checked: whether Delta refuses to delete files that are younger than the table's property, or 7 days.
 
     Raises:
         StorageUnreachable, StorageRefused: the object store fails, or does not let us delete.
     """
-    hours = math.ceil((datetime.now(UTC) - plan.before) / timedelta(hours=1))
+    # A minute has passed at most since it was planned.
+    hours = math.ceil((datetime.now(UTC) - plan.before - timedelta(minutes=1)) / timedelta(hours=1))
+    if timedelta(hours=hours) != remembrance(properties):
+        table.set_properties({RETENTION: f"interval {hours} hours"})
     options = {_LOGGED: "true", **_LISTING, **({} if checked else {_CHECK: "false"})}
     with storage_failures(table.identifier), setting(table.spark, options):
         table.spark.sql(f"VACUUM {table.sql} RETAIN {hours} HOURS").collect()
+    names = ("numFilesToDelete", "numDeletedFiles", "sizeOfDataToDelete")
     metrics = _metrics(table)
-    files, size = metrics.get("numDeletedFiles"), metrics.get("sizeOfDataToDelete")
-    deleted = None if files is None else int(files)
-    return Vacuumed(plan.before, plan.held_by, deleted, None if size is None else int(size))
+    planned, deleted, size = (int(metrics[name]) if name in metrics else None for name in names)
+    if planned is not None and deleted is not None and deleted < planned:
+        # Delta goes on where the store refuses.
+        raise StorageRefused(
+            f"of {planned:,} files of {table} that no version needs {deleted:,} were deleted: the store refuses the "
+            "others, or another VACUUM was faster",
+            cure="allow s3:DeleteObject to whose keys these are (`lakeingest iam FILE --role operator` prints it), "
+            "or look for a lock on the bucket's objects; then run again. Neither rows nor readers are concerned",
+        )
+    return replace(plan, files=deleted, bytes=size)
 
 
 def _metrics(table: Table) -> dict[str, str]:

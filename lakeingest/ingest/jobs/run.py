@@ -23,6 +23,7 @@ from lakeingest.ingest.events import Committed, Event, Looked
 from lakeingest.ingest.job import Follower, Logs, Take
 from lakeingest.ingest.jobs.late import LateRecords
 from lakeingest.ingest.preflight import Accept
+from lakeingest.ingest.quiet import QuietMaintenance
 from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
 from lakeingest.record import NO_RANGES, Frontier, OffsetRanges
@@ -33,7 +34,7 @@ class RunJob:
     """A run that goes on until it is stopped, or has committed all that the source held when it began.
 
     Attributes:
-        tell: is told how catalog and consumer group follow.
+        tell: is told how catalog and consumer group follow, and what maintenance did.
         until_caught_up: whether it ends when the frontier reaches the offsets that were there at the start.
         goal: these offsets; None if it goes on for ever, and before it has begun.
     """
@@ -54,6 +55,7 @@ class RunJob:
             CatalogEntry(self.context, self.tell),
             ConsumerGroup(self.context, self.tell),
             Following(self.context, self.context.source),
+            QuietMaintenance(self.context, self.tell, bounded=self.until_caught_up),
         )
         self._late = LateRecords(self.context)
 

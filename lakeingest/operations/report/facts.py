@@ -188,7 +188,9 @@ def _read(pipeline: ReportedPipeline, facts: Facts, ask: Callable[[], Topics], s
     with _telling(facts, "files"):
         for name, identifier in names.items():
             if identifier and not _missing(identifier, storage):
-                facts.files.append(files.summary(name, OfflineLog(identifier, storage)))
+                facts.files.append(
+                    files.summary(name, OfflineLog(identifier, storage), config.maintenance.compact.target)
+                )
 
 
 def _contract(pipeline: ReportedPipeline, facts: Facts, worst: Worst | None) -> tuple[dict[str, Any], ...]:

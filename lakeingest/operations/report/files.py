@@ -21,11 +21,12 @@ _MANY = 50
 """Files that a compaction must save, and half of all, to be due."""
 
 
-def summary(name: str, log: OfflineLog) -> dict[str, Any]:
+def summary(name: str, log: OfflineLog, target: int = TARGET) -> dict[str, Any]:
     """What a report shows of a table's files.
 
     Args:
         name: table, quarantine or results.
+        target: how large a compaction makes files.
     """
     every = log.state.files
     partitions = by_partition(every)
@@ -48,7 +49,7 @@ def summary(name: str, log: OfflineLog) -> dict[str, Any]:
         ],
         "partitions_left_out": max(0, len(partitions) - PARTITIONS),
         "skew": round(max(sizes) / max(median(sizes), 1), 1) if sizes else None,
-        "compaction": _compaction(every),
+        "compaction": _compaction(every, target),
     }
 
 
@@ -65,9 +66,9 @@ def _classes(files: Sequence[DataFile]) -> Iterator[tuple[str, int]]:
         yield label, sum(low * MIB <= file.size < high * MIB for file in files)
 
 
-def _compaction(files: Sequence[DataFile]) -> dict[str, Any]:
+def _compaction(files: Sequence[DataFile], target: int) -> dict[str, Any]:
     """What `lakeingest maintain` would do to the table if all its partitions were finished."""
-    partitions = due(files, CompactionRule(TARGET))
+    partitions = due(files, CompactionRule(target))
     removed, added = sum(each.removed for each in partitions), sum(each.added for each in partitions)
     saved = removed - added
     return {

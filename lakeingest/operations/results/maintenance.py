@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lakeingest.delta.maintenance.outcome import TableMaintenance
+from lakeingest.delta.maintenance.vacuum import Vacuumed
 from lakeingest.errors import LakeingestError, number_of
 from lakeingest.operations.results.html import Listing
 from lakeingest.operations.results.showable import ShowableList, TextTable
@@ -71,11 +72,14 @@ def _sentences(each: TableMaintenance, *, dry_run: bool) -> Iterator[str]:
     for reason, count in each.remaining.items():
         yield f"{each.table}: {number_of(count, 'partition')} left for the next time: {reason}"
     if each.vacuum is not None:
-        verb = "goes" if dry_run else "went"
-        why = f"; kept that long for {each.vacuum.held_by}" if each.vacuum.held_by else ""
-        before = each.vacuum.before.isoformat(sep=" ", timespec="minutes")
-        yield f"{each.table}: what no version names since {before} {verb}{why}"
+        yield f"{each.table}: {_vacuum(each.vacuum, dry_run=dry_run)}"
     yield f"{each.table}: the log keeps its commits, and the receipts in them, {each.log}"
     if each.failure is not None:
         compacted = f"{number_of(each.partitions, 'partition')} compacted; then " if each.partitions else ""
         yield f"{each.table}: {compacted}it failed: {each.failure.what}"
+
+
+def _vacuum(plan: Vacuumed, *, dry_run: bool) -> str:
+    before = plan.before.isoformat(sep=" ", timespec="minutes")
+    why = f"; the younger ones are kept for {plan.held_by}" if plan.held_by else ""
+    return f"files that no version names since {before} {'go' if dry_run else 'went'}{why}"

@@ -30,6 +30,9 @@ class Status(Showable):
             time, rows, offsets, remaining (offsets that it had still to take then), writer.
         foreign_writers: who else has committed to the table, among its newest 20 commits: engine → its newest version.
         held: the batch that the gate holds, see `held.of_results`; None if none is, or the pipeline has no gate.
+        maintenance: what a maintenance of the table would do: due (partitions), due_files, due_bytes; and last, when it
+            was done by the newest `commits` commits: compact, vacuum. None where Spark was asked, which tells it
+            dearly.
     """
 
     pipeline: str
@@ -40,6 +43,7 @@ class Status(Showable):
     backfill: tuple[dict[str, Any], ...] = ()
     held: dict[str, Any] | None = None
     foreign_writers: dict[str, int] = field(default_factory=dict)
+    maintenance: dict[str, Any] | None = None
 
     @property
     def lag(self) -> int:
@@ -106,9 +110,20 @@ class Status(Showable):
         )
         if self.foreign_writers:
             yield f"the table: {foreign_writers(self.foreign_writers)}"
+        if self.maintenance:
+            yield _maintenance(self.maintenance)
         if self.contract:
             rows = [[c["promise"], c["promised"], _verdict(c), c["found"]] for c in self.contract]
             yield TextTable("contract", ("promise", "promised", "kept", "found"), rows)
+
+
+def _maintenance(of: Mapping[str, Any]) -> str:
+    files, partitions = number_of(of["due_files"], "small file"), number_of(of["due"], "partition")
+    due = f"{files} in {partitions} are due" if of["due"] else "nothing is due"
+    names = {"compact": "compaction", "vacuum": "VACUUM"}
+    none = f"none among the newest {of['commits']} commits"
+    last = [f"last {names[task]} {time}" for task, time in of["last"].items() if time]
+    return f"maintenance: {due}; {', '.join(last) or none}"
 
 
 def _verdict(promise: Mapping[str, Any]) -> str:

@@ -171,7 +171,7 @@ def test_a_compaction_is_told_as_it_was(lines: list[str]) -> None:
     denied = StorageRefused("no", cure="allow it")
     events = [
         Maintained(done, 2.5),
-        Maintained(replace(done, removed=0, added=0, vacuum=vacuum, left={"late": 2}), 0.1),
+        Maintained(replace(done, removed=0, added=0, vacuum=vacuum, remaining={"late": 2}), 0.1),
         Maintained(replace(done, failure=denied), 0.1),
     ]
     assert [line.partition("p: ")[2] for line in logged("text", lines, events)] == [
