@@ -349,7 +349,10 @@ def test_status_says_alike(kept: Path, spark: SparkSession) -> None:
     tables = PipelineTables(spark, config_of(kept))
     wanted = status_of.status(SparkTables(tables), TOPICS)
     assert wanted.tables["quarantine"]["rows"] == 8
-    assert status_of.status(FileTables(tables.config, Storage()), TOPICS).to_json() == wanted.to_json()
+    by_files = status_of.status(FileTables(tables.config, Storage()), TOPICS)
+    # What is due Spark tells dearly, and is not asked.
+    assert by_files.maintenance is not None
+    assert replace(by_files, maintenance=None).to_json() == wanted.to_json()
 
 
 def test_status_says_alike_behind_a_long_backfill(spark: SparkSession, tables: PipelineTables) -> None:
@@ -362,7 +365,10 @@ def test_status_says_alike_behind_a_long_backfill(spark: SparkSession, tables: P
     wanted = status_of.status(SparkTables(tables), TOPICS)
     assert wanted.commits
     assert [each["remaining"] for each in wanted.backfill] == [7]
-    assert status_of.status(FileTables(tables.config, Storage()), TOPICS).to_json() == wanted.to_json()
+    by_files = status_of.status(FileTables(tables.config, Storage()), TOPICS)
+    # What is due Spark tells dearly, and is not asked.
+    assert by_files.maintenance is not None
+    assert replace(by_files, maintenance=None).to_json() == wanted.to_json()
 
 
 def test_results_of_the_gate_are_alike(spark: SparkSession, tmp_path: Path) -> None:

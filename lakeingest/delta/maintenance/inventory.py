@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -66,10 +67,12 @@ class Inventory:
             UsageError: there is no such table.
             StorageUnreachable, TableMismatch: it cannot be read.
         """
-        try:
-            return cls.of_log(OfflineLog(table.location, storage))
-        except Unreadable:
-            return cls._by_spark(table)
+        with suppress(Unreadable):
+            log = OfflineLog(table.location, storage)
+            # Where columns are mapped, the log names those of partitions otherwise than a statement does.
+            if "columnMapping" not in log.state.features:
+                return cls.of_log(log)
+        return cls._by_spark(table)
 
     @classmethod
     def of_log(cls, log: OfflineLog) -> Inventory:
@@ -78,8 +81,6 @@ class Inventory:
         Raises:
             Unreadable: the log cannot be read so.
         """
-        if "columnMapping" in log.state.features:
-            raise Unreadable("the log names partition columns otherwise than the table")
         features = {*(log.state.protocol.get("writerFeatures") or ())}
         return cls(log.state.files, "clustering" in features, log.state.properties)
 
