@@ -23,6 +23,7 @@
     ├── BatchHeld                 a batch breaks an expectation, and is kept back
     ├── Fenced                    another writer holds the pipeline
     ├── NotConserved              an audit found records missing or double
+    ├── NotForgotten              an object still holds what was to be forgotten
     └── NotComplete               a period of the table is not complete yet                 (a retry helps)
 
 Bad data is no error here: a refused record is a row of the quarantine table.
@@ -217,6 +218,12 @@ class NotConserved(LakeingestError):
     """An audit found records missing or double."""
 
     stage = "audit"
+
+
+class NotForgotten(LakeingestError):
+    """An object of a table still holds what was to be forgotten."""
+
+    stage = "forget"
 
 
 class NotComplete(LakeingestError):

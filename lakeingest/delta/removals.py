@@ -27,7 +27,7 @@ from lakeingest.delta.table import Table
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges
 from lakeingest.spark import frames, session, types
 from lakeingest.spark.failures import storage_failures
-from lakeingest.spark.settings import USER_METADATA
+from lakeingest.spark.settings import CODEC, USER_METADATA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -97,8 +97,11 @@ class Removals:
         """
         if not self.exists:
             return None
-        each = self.rows().select(TOPIC, PARTITION, F.explode(F.sequence("low", F.expr("high - 1"))).alias(OFFSET))
-        return coordinates.of(each, ranges)
+        return coordinates.of(self.spread(self.rows()), ranges)
+
+    def spread(self, rows: DataFrame) -> DataFrame:
+        """The coordinates that rows of the list name."""
+        return rows.select(TOPIC, PARTITION, F.explode(F.sequence("low", F.expr("high - 1"))).alias(OFFSET))
 
     def extent(self) -> OffsetRanges:
         """From the first to the last listed offset, partition by partition."""
@@ -116,16 +119,19 @@ class Removals:
             rows = self.rows().where((F.col("reason") == "deleted") & (F.col("place") == place))
             return {row[0] for row in rows.select("version").distinct().collect()}
 
-    def take_out(self, target: Table, places: DataFrame, reason: Reason, *, of_pipeline: bool = False) -> None:
+    def take_out(
+        self, target: Table, places: DataFrame, reason: Reason, codec: str, *, of_pipeline: bool = False
+    ) -> None:
         """Delete the rows of records that are listed, in a commit that says so.
 
         Args:
-            target: the main table, or quarantine.
+            target: the main table, quarantine, or the deleted keys.
             places: the coordinates.
-            of_pipeline: whether the rows of other pipelines stay: of quarantine.
+            codec: the compression of the files that are written anew.
+            of_pipeline: whether the rows of other pipelines stay.
         """
         same = ("pipeline", *COORDINATES) if of_pipeline else COORDINATES
         keys = places.select(*COORDINATES).distinct().withColumn("pipeline", F.lit(self.pipeline)).select(*same)
-        metadata = {USER_METADATA: of_removal(self.pipeline, reason)}
-        with storage_failures(target.identifier), session.setting(target.spark, metadata):
+        settings = {USER_METADATA: of_removal(self.pipeline, reason), CODEC: codec}
+        with storage_failures(target.identifier), session.setting(target.spark, settings):
             target.merge(keys, same, "WHEN MATCHED THEN DELETE")

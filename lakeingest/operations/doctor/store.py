@@ -31,11 +31,10 @@ _COMMITS = 100
 def bucket(storage: Storage, path: str) -> Iterator[Finding]:
     """Whether a table may be written below this path, and the store keeps two writers apart."""
     try:
-        import boto3
+        from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
         yield Finding("store", "skipped", f"{path}: boto3 is not installed", "pip install boto3")
         return
-    from botocore.exceptions import BotoCoreError, ClientError
 
     from lakeingest.spark import s3a
     from lakeingest.spark.failures import translate
@@ -46,8 +45,7 @@ def bucket(storage: Storage, path: str) -> Iterator[Finding]:
     key = f"{folder}{PROBE}{uuid.uuid4().hex}"
     try:
         s3a.check_listens(storage, [path])
-        with direct(storage.endpoint or ""):
-            client = boto3.client("s3", **_client(storage))
+        client = s3_client(storage)
         start_s = time.time()
         bucket_request = {"Bucket": storage.access_points.get(place.bucket, place.bucket), **_payer(storage)}
         # In the first answer is the store's own time.
@@ -86,6 +84,19 @@ def bucket(storage: Storage, path: str) -> Iterator[Finding]:
         client.head_object(**bucket_request, Key=folder)
         if not client.list_objects_v2(**bucket_request, Prefix=folder, MaxKeys=1)["KeyCount"]:
             client.delete_object(**bucket_request, Key=folder)
+
+
+def s3_client(storage: Storage) -> Any:
+    """A client of the store, by boto3.
+
+    Raises:
+        ImportError: boto3 is not installed.
+        BotoCoreError, ValueError: its keys, or its endpoint, are none.
+    """
+    import boto3
+
+    with direct(storage.endpoint or ""):
+        return boto3.client("s3", **_client(storage))
 
 
 def writers(config: PipelineConfig, storage: Storage) -> Iterator[Finding]:
