@@ -23,7 +23,7 @@
     ├── BatchHeld                 a batch breaks an expectation, and is kept back
     ├── Fenced                    another writer holds the pipeline
     ├── NotConserved              an audit found records missing or double
-    ├── NotForgotten              an object still holds what was to be forgotten
+    ├── NotForgotten              an object of a table still holds what was to be forgotten
     └── NotComplete               a period of the table is not complete yet                 (a retry helps)
 
 Bad data is no error here: a refused record is a row of the quarantine table.

@@ -14,6 +14,7 @@ from lakeingest.cli.output import Output
 
 if TYPE_CHECKING:
     from lakeingest.config import PipelineConfig
+    from lakeingest.delta.pipeline_tables import PipelineTables
     from lakeingest.operations.results.rebuild import Compared
     from lakeingest.pipeline import Pipeline
 
@@ -75,6 +76,8 @@ def rebuild(
             plan = pipeline.plan(_SAMPLE)
         out.show(results.RebuildPlan(*places, offsets, plan))
         return
+    with out.progress("looking at what was taken out of the old table …"):
+        operation.carry_removals(_old_tables(config, pipeline), pipeline.tables)
     with watching.watched(None, None, [new.name]) as watch:
         summary = run.of_one(pipeline, out, watch, until_caught_up=True, accept={"accept_held": accept_held})
     out.text(summary)
@@ -88,12 +91,17 @@ def rebuild(
 
 
 def _compared(config: PipelineConfig, pipeline: Pipeline) -> Compared | None:
-    from lakeingest.delta.pipeline_tables import PipelineTables
     from lakeingest.operations import rebuild as of
+
+    return of.compare(_old_tables(config, pipeline), pipeline.tables)
+
+
+def _old_tables(config: PipelineConfig, pipeline: Pipeline) -> PipelineTables:
+    from lakeingest.delta.pipeline_tables import PipelineTables
     from lakeingest.spark import session
 
     if config.source.table is not None:
         config = config.reading(pipeline.tables.config.source.topics)
     # The old table may be in another bucket.
     spark = session.attach(pipeline.storage, config.name, config.paths, config.names)
-    return of.compare(PipelineTables(spark, config), pipeline.tables)
+    return PipelineTables(spark, config)

@@ -77,19 +77,20 @@ class Removals:
                 literals = {"pipeline": self.pipeline, "reason": reason, "place": place, "version": version}
                 literals |= {"who": somebody(), "why": why}
                 values = {name: F.lit(value) for name, value in literals.items()} | {"at": F.current_timestamp()}
-                columns = types.struct(COLUMNS)
-                self._ensure()
-                rows = runs.withColumns(values).select(*(F.col(c.name).cast(c.dataType) for c in columns))
-                self.table.append(rows.coalesce(1), {"optimizeWrite": "false"})
+                self.append(runs.withColumns(values))
             return int(count)
         finally:
             frames.release(runs)
 
-    def _ensure(self) -> None:
-        existing = self.table.schema()
+    def append(self, rows: DataFrame) -> None:
+        """Add rows to the list, which is made if it is missing."""
+        columns, existing = types.struct(COLUMNS), self.table.schema()
         if existing is None:
-            existing = self.table.create(types.struct(COLUMNS), properties=kinds.properties("removals"))
+            existing = self.table.create(columns, properties=kinds.properties("removals"))
         kinds.check(self.table, "removals", existing.names)
+        typed = rows.select(*(F.col(each.name).cast(each.dataType) for each in columns))
+        with storage_failures(self.table.identifier):
+            self.table.append(typed.coalesce(1), {"optimizeWrite": "false"})
 
     def coordinates(self, ranges: OffsetRanges) -> DataFrame | None:
         """The coordinates within `ranges` that are listed: _topic STRING, _partition INT, _offset BIGINT; None where

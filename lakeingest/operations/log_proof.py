@@ -55,10 +55,9 @@ class LogProof:
         """The ranges as `delta.reader.runs` has them."""
         import pyarrow as pa
 
-        columns = zip(*((s.topic, s.partition, s.start, s.end) for s in self.ranges), strict=True)
-        kinds = (pa.string(), pa.int32(), pa.int64(), pa.int64())
-        arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
-        return pa.Table.from_arrays(arrays, names=[*COORDINATES[:2], "low", "high"])
+        names, kinds = (*COORDINATES[:2], "low", "high"), (pa.string(), pa.int32(), pa.int64(), pa.int64())
+        rows = [dict(zip(names, (s.topic, s.partition, s.start, s.end), strict=True)) for s in self.ranges]
+        return pa.Table.from_pylist(rows, pa.schema([*zip(names, kinds, strict=True)]))
 
     @classmethod
     def none(cls, log: CommitLog, refused: CommitLog) -> LogProof:

@@ -117,6 +117,12 @@ def _not_empty(place: str, contents: str) -> UsageError:
     )
 
 
+def carry_removals(old: PipelineTables, new: PipelineTables) -> None:
+    """List for the new table what was taken out of the old one, so that it does not come back."""
+    if old.removals.exists and not (new.removals.exists and not new.removals.rows().isEmpty()):
+        new.removals.append(old.removals.rows())
+
+
 def waiting(tables: PipelineTables, topics: Topics) -> int:
     """How many offsets of bronze the new table has not yet."""
     has_tables = None not in (tables.main.schema(), tables.quarantine.schema())

@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyspark.sql import SparkSession
 from support.pipelines import CHANGES, UPSERT, World
 from support.pipelines.changes import encoded
+from support.pipelines.command_line import Command
+from support.pipelines.layers import Layers
 from support.records import Record
 from support.servers import s3_client
 
 from lakeingest.delta.table import Table
 from lakeingest.errors import UsageError
+from lakeingest.local import Addresses
 from lakeingest.operations.erasure import job
-from lakeingest.operations.erasure.records import Request
+from lakeingest.operations.erasure.records import ErasureRequest
 from lakeingest.operations.results.erasure import Certificate
 
 MAIL = "anna@example.com"
 WHERE = f"mail = '{MAIL}'"
+
+
+class KilledError(Exception):
+    """The process ended here."""
+
+
 COLUMNS = {"columns": "id INT NOT NULL, mail STRING, amount INT"}
-GATED = {"suite": "expectations/amounts.json"}
+
+
+@pytest.fixture
+def layers(stack: Addresses, spark: SparkSession, named: str) -> Layers:
+    return Layers(stack, spark, named)
 
 
 def customers(count: int, broken: int = 3) -> list[bytes]:
@@ -35,7 +53,7 @@ def customers(count: int, broken: int = 3) -> list[bytes]:
 
 
 def forget(*worlds: World, search: tuple[str, ...] = (MAIL,), where: str = WHERE, **options: Any) -> Certificate:
-    request = Request(where, "request 123", search, options.pop("everything", False))
+    request = ErasureRequest(where, "request 123", search, options.pop("everything", False))
     return job.forget([world.ingestion().context for world in worlds], request, **options)
 
 
@@ -155,11 +173,104 @@ def test_requests_that_make_no_sense(world: World) -> None:
     assert world.ingestion().audit().conserved
 
 
+@pytest.mark.slow
+def test_forgotten_in_bronze_too(layers: Layers, lakeingest: Command, tmp_path: Path) -> None:
+    """Bronze has no column of it, and a record that silver drops: coordinates lead there. A rebuild, and bronze filled
+    from Kafka once more, leave the records out.
+    """
+    of_silver = {"schema": COLUMNS, "transform": [{"where": {"large": "amount >= 10"}}]}
+    layers.produce(*customers(40, broken=0))
+    layers.run()
+    layers.fed(**of_silver)
+    files = [tmp_path / "silver.yaml", tmp_path / "bronze.yaml"]
+    for path, values in zip(files, (layers.silver_values(**of_silver), layers.values()), strict=True):
+        path.write_text(json.dumps(values))
+    words = ("--where", WHERE, "--why", "request 7", "--search", MAIL, "--output", "json")
+    only_bronze = lakeingest("forget", files[1], *words)
+    assert (only_bronze.code, "no table has" in only_bronze.err) == (2, True), only_bronze
+    said = lakeingest("forget", *files, *words, "--now", "--i-know")
+    certificate = json.loads(said.out)
+    silver, bronze = certificate["pipelines"]
+    assert (said.code, silver["table"], bronze["table"], bronze["by_coordinates"]) == (0, 6, 9, True), certificate
+    assert not [hit for hit in certificate["hits"] if hit["kind"] == "data"]
+    assert not [row for row in layers.rows() if MAIL.encode() in row["value"]]
+    for pipeline in (layers.ingestion(), layers.silver(**of_silver)):
+        report = pipeline.audit()
+        assert (report.conserved, report.missing, report.returned) == (True, 0, 0), report
+    for of in ("", "_quarantine"):
+        layers.remove_table(of)
+    layers.run()
+    to = f"s3a://lake/{layers.name}_silver_2"
+    rebuilt = json.loads(lakeingest("rebuild", files[0], "--to", to, "--output", "json").out)
+    assert (rebuilt["audit"]["conserved"], rebuilt["audit"]["table"]) == (True, 24), rebuilt
+    rows = layers.spark.read.format("delta").load(to)
+    assert rows.where(WHERE).isEmpty()
+
+
+@pytest.mark.faults
+def test_forgetting_goes_on_where_it_was_killed(world: World) -> None:
+    """Between any two steps; a run goes on meanwhile, and takes new records."""
+    world.changes = {"schema": COLUMNS}
+    world.produce(*customers(20))
+    world.run()
+
+    def dying(step: int) -> Callable[[str], None]:
+        steps = iter(range(100))
+
+        def say(_: str) -> None:
+            if next(steps) == step:
+                raise KilledError
+
+        return say
+
+    for step in range(4):
+        with pytest.raises(KilledError):
+            forget(world, say=dying(step))
+        world.produce(*(json.dumps({"id": n, "mail": "b@example.com", "amount": n}).encode() for n in range(3)))
+        world.run()
+        assert world.ingestion().audit().missing == 0
+    certificate = forget(world, now=True)
+    assert (certificate.records, certificate.failure) == (5, None)
+    report = world.ingestion().audit()
+    assert (report.conserved, report.removed["forgotten"], report.table) == (True, 5, 17 + 12 - 3)
+    assert not [row for row in world.rows() if row["mail"] == MAIL]
+
+
+@pytest.mark.faults
+def test_two_forget_at_once(world: World, tmp_path: Path) -> None:
+    """Two processes, the same request and another one: both end well, and nothing is counted twice."""
+    world.changes = {"schema": COLUMNS}
+    world.produce(*customers(40))
+    world.run()
+    path = tmp_path / "p.yaml"
+    path.write_text(json.dumps(world.values()))
+    commands = [
+        [
+            str(Path(sys.executable).with_name("lakeingest")),
+            "forget",
+            str(path),
+            "--where",
+            where,
+            "--why",
+            why,
+            "--search",
+            MAIL,
+        ]
+        for where, why in ((WHERE, "request 1"), (WHERE, "request 2"), ("id = 7", "request 3"))
+    ]
+    running = [subprocess.Popen(each, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for each in commands]
+    for each in running:
+        out, err = each.communicate(timeout=300)
+        assert each.returncode == 0, (out, err)
+    report = world.ingestion().audit()
+    assert (report.conserved, report.removed["forgotten"], report.table) == (True, 10, 37 - 8)
+
+
 def test_keys_and_headers_are_searched(world: World) -> None:
     """A refused record that nobody can decode is known by a text in its key, or in a header."""
     world.changes = {"schema": COLUMNS}
     world.produce(
-        Record(value=b"{", key=MAIL.encode()), Record(value=b"{", headers=[("of", MAIL.encode())]), Record(value=b"{")
+        Record(value=b"{", key=MAIL.encode()), Record(value=b"{", headers=(("of", MAIL.encode()),)), Record(value=b"{")
     )
     world.run()
     assert forget(world, search=(MAIL,)).pipelines[0].quarantine == 2

@@ -15,9 +15,10 @@ from lakeingest.delta.removals import Place as PlaceName
 from lakeingest.delta.sums import Place
 from lakeingest.delta.table import Table
 from lakeingest.errors import UsageError
+from lakeingest.ingest import endpoints
 from lakeingest.ingest.context import RunContext
 from lakeingest.operations.erasure import objects
-from lakeingest.operations.erasure.records import PipelineRecords, Request
+from lakeingest.operations.erasure.records import ErasureRequest, PipelineRecords
 from lakeingest.operations.results.erasure import Certificate, PipelinePart, TablePart
 from lakeingest.record import OffsetRanges
 from lakeingest.schema import ddl
@@ -47,7 +48,7 @@ def check_now(*, now: bool, is_known: bool) -> None:
 
 def forget(
     contexts: Sequence[RunContext],
-    request: Request,
+    request: ErasureRequest,
     *,
     now: bool = False,
     dry_run: bool = False,
@@ -81,11 +82,10 @@ def forget(
             _list(each, shares[each.name], request)
         # 3. and 4.
         for each in every:
-            say(f"{each.name}: taking them out …")
-            _take_out(each, shares[each.name], places)
+            _take_out(each, shares[each.name], places, say)
     at, parts = datetime.now(UTC), list[PipelinePart]()
     for each in every:
-        after = timedelta(0) if now else timedelta(days=7)
+        after = timedelta(0) if now else each.tables.config.maintenance.vacuum.after
         due = _listed_at(each, request, at) + after
         vacuumed = {} if dry_run or due > at else {table: _vacuum(table, after, say) for table in _tables(each.tables)}
         parts.append(_part(each, shares[each.name], request, due, vacuumed))
@@ -94,7 +94,7 @@ def forget(
     return Certificate.of(request, tuple(parts), hits, at, dry_run=dry_run)
 
 
-def _check(request: Request) -> None:
+def _check(request: ErasureRequest) -> None:
     for name, text, example in (("where", request.where, "customer_id = 7"), ("why", request.why, "request 123")):
         if not text.strip():
             raise UsageError(f"--{name} is empty", cure=f'write it as in --{name} "{example}"')
@@ -106,7 +106,7 @@ def _check(request: Request) -> None:
 
 
 def _check_part(
-    every: Iterable[PipelineRecords], shares: Mapping[str, Mapping[str, set[Place]]], request: Request
+    every: Iterable[PipelineRecords], shares: Mapping[str, Mapping[str, set[Place]]], request: ErasureRequest
 ) -> None:
     """Notice that a request is about all rows of a table."""
     for each in every:
@@ -118,7 +118,7 @@ def _check_part(
             )
 
 
-def _list(records: PipelineRecords, share: Mapping[str, set[Place]], request: Request) -> None:
+def _list(records: PipelineRecords, share: Mapping[str, set[Place]], request: ErasureRequest) -> None:
     """Write down which records are to be taken out, but for those that are listed already."""
     removals, tables = records.tables.removals, records.tables
     listed = records.listed
@@ -132,12 +132,16 @@ def _list(records: PipelineRecords, share: Mapping[str, set[Place]], request: Re
             removals.add(records.frame(new), "forgotten", place, version, request.why)
 
 
-def _take_out(records: PipelineRecords, share: Mapping[str, set[Place]], places: set[Place]) -> None:
+def _take_out(
+    records: PipelineRecords, share: Mapping[str, set[Place]], places: set[Place], say: Callable[[str], None]
+) -> None:
     tables, removals = records.tables, records.tables.removals
     codec = tables.config.table.compression
     if share["table"]:
+        say(f"{records.name}: taking them out of {tables.main} …")
         removals.take_out(tables.main, records.frame(share["table"]), "forgotten", codec)
     if refused := share["quarantine"] | share["moved"]:
+        say(f"{records.name}: taking them out of {tables.quarantine} …")
         removals.take_out(tables.quarantine, records.frame(refused), "forgotten", codec, of_pipeline=True)
     if tables.deleted_keys is not None and places and tables.deleted_keys.table.schema() is not None:
         removals.take_out(tables.deleted_keys.table, records.frame(places), "forgotten", codec, of_pipeline=True)
@@ -145,6 +149,7 @@ def _take_out(records: PipelineRecords, share: Mapping[str, set[Place]], places:
         _empty_samples(tables, places)
     for table in _tables(tables):
         if table.properties().get(_VECTORS, "").lower() == "true":
+            say(f"{records.name}: writing files of {table} anew …")
             with storage_failures(table.identifier):
                 table.spark.sql(f"REORG TABLE {table.sql} APPLY (PURGE)").collect()
 
@@ -182,7 +187,7 @@ def _tables(tables: PipelineTables) -> Iterator[Table]:
     yield from (table for table in every if table.schema() is not None)
 
 
-def _own_list(records: PipelineRecords, request: Request) -> DataFrame | None:
+def _own_list(records: PipelineRecords, request: ErasureRequest) -> DataFrame | None:
     """What the request has listed; None where there is no list."""
     removals = records.tables.removals
     if not removals.exists:
@@ -190,7 +195,7 @@ def _own_list(records: PipelineRecords, request: Request) -> DataFrame | None:
     return removals.rows().where((F.col("reason") == "forgotten") & (F.col("why") == request.why))
 
 
-def _listed_at(records: PipelineRecords, request: Request, at: datetime) -> datetime:
+def _listed_at(records: PipelineRecords, request: ErasureRequest, at: datetime) -> datetime:
     """When the request has listed records last; `at` where it has none."""
     rows, last = _own_list(records, request), None
     if rows is not None:
@@ -208,7 +213,7 @@ def _vacuum(table: Table, after: timedelta, say: Callable[[str], None]) -> Vacuu
 def _part(
     records: PipelineRecords,
     share: Mapping[str, set[Place]],
-    request: Request,
+    request: ErasureRequest,
     due: datetime,
     vacuumed: Mapping[Table, Vacuumed],
 ) -> PipelinePart:
@@ -231,7 +236,7 @@ def _part(
                 due.replace(microsecond=0),
                 table in vacuumed,
                 vacuumed[table].files if table in vacuumed else None,
-                objects.versions(tables.config, table),
+                objects.versions(endpoints.storage(tables.config), table),
             )
             for table in _tables(tables)
         ),
@@ -239,8 +244,10 @@ def _part(
     )
 
 
-def _hits(every: Iterable[PipelineRecords], request: Request, say: Callable[[str], None]) -> Iterator[objects.Hit]:
+def _hits(
+    every: Iterable[PipelineRecords], request: ErasureRequest, say: Callable[[str], None]
+) -> Iterator[objects.Hit]:
     for records in every if request.search else ():
         for place in objects.places(records.tables):
             say(f"{records.name}: searching every object below {place} …")
-            yield from objects.search(place, records.tables.config.storage, request.search)
+            yield from objects.search(place, endpoints.storage(records.tables.config), request.search)

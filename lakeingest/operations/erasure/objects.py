@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakeingest.config import PipelineConfig, Storage, location
+from lakeingest.config import Storage, location
 from lakeingest.delta.reader.log import Unreadable, reading, store
 from lakeingest.delta.sums import Place
 from lakeingest.errors import LakeingestError, StorageUnreachable
@@ -164,7 +164,7 @@ def _values(column: pa.Array) -> Iterator[pa.Array]:
 # What lies beyond the tables ------------------------------------------------------------------------------------------
 
 
-def versions(config: PipelineConfig, table: Table) -> Mapping[str, Any]:
+def versions(storage: Storage, table: Table) -> Mapping[str, Any]:
     """What a bucket keeps of objects that were deleted or overwritten below a table's place: `versioning` (Enabled,
     Suspended, none, or unknown), `versions` that are no newest one, and `locked`: whether Object Lock is on.
     """
@@ -172,10 +172,10 @@ def versions(config: PipelineConfig, table: Table) -> Mapping[str, Any]:
     if not place.on_s3:
         return {}
     try:
-        client = s3_client(config.storage)
+        client = s3_client(storage)
     except ImportError:
         return {"versioning": "unknown", "because": "boto3 is not installed"}
-    return _versions(client, config.storage.access_points.get(place.bucket, place.bucket), "/".join(place.steps))
+    return _versions(client, storage.access_points.get(place.bucket, place.bucket), "/".join(place.steps))
 
 
 def _versions(client: Any, bucket: str, prefix: str) -> Mapping[str, Any]:
@@ -200,13 +200,15 @@ def _versions(client: Any, bucket: str, prefix: str) -> Mapping[str, Any]:
 def beyond_reach(records: PipelineRecords, share: Mapping[str, set[Place]]) -> Iterator[str]:
     """Where copies may be that no table's log knows of."""
     source = records.context.source
-    taken = set[Place]().union(*share.values())
+    records_of_share = set[Place]().union(*share.values())
     try:
         first = source.topics().first
     except LakeingestError as failed:
         yield f"{source.address}: could not be asked whether it has the records still ({failed})"
     else:
-        remaining = sum(first.get((topic, partition), 0) <= offset for topic, partition, offset in taken)
+        remaining = sum(first.get((topic, partition), 0) <= offset for topic, partition, offset in records_of_share)
         if remaining:
             yield f"{source.address}: has up to {remaining:,} of the records until its own retention takes them"
-    yield "files that were exported, clones and copies of the tables: no log tells where they are"
+    for place in records.tables.config.maintenance.vacuum.exports:
+        yield f"{place}: what was exported there was handed on"
+    yield "other exports, clones and copies of the tables: no log tells where they are"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from lakeingest.delta import coordinates, quarantine, sealing
+from lakeingest.delta import quarantine, sealing
 from lakeingest.delta.sums import Place
 from lakeingest.errors import UsageError, number_of
 from lakeingest.ingest.batch_plan import observed
@@ -37,7 +37,7 @@ _UNRESOLVED = "UNRESOLVED_COLUMN"
 
 
 @dataclass(frozen=True)
-class Request:
+class ErasureRequest:
     """What is to be forgotten.
 
     Attributes:
@@ -60,7 +60,7 @@ class PipelineRecords:
         StorageError, SourceError: from every method: a table, or what the pipeline reads, cannot be read.
     """
 
-    def __init__(self, context: RunContext, request: Request) -> None:
+    def __init__(self, context: RunContext, request: ErasureRequest) -> None:
         self.context, self.tables, self._request = context, context.tables, request
         self.name = context.config.name
 
@@ -100,7 +100,13 @@ class PipelineRecords:
 
     def frame(self, places: set[Place]) -> DataFrame:
         """_topic STRING, _partition INT, _offset BIGINT"""
-        return self.context.spark.createDataFrame(sorted(places), coordinates.COLUMNS)
+        import pyarrow as pa
+
+        columns = [*zip(*sorted(places), strict=True)] or [(), (), ()]
+        arrays = [
+            pa.array(values, kind) for values, kind in zip(columns, (pa.string(), pa.int32(), pa.int64()), strict=True)
+        ]
+        return self.context.spark.createDataFrame(pa.Table.from_arrays(arrays, [*COORDINATES]))
 
     def rows(self) -> int:
         """How many rows the table has."""

@@ -14,7 +14,7 @@ from lakeingest.operations.results.showable import Showable, TextTable
 
 if TYPE_CHECKING:
     from lakeingest.operations.erasure.objects import Hit
-    from lakeingest.operations.erasure.records import Request
+    from lakeingest.operations.erasure.records import ErasureRequest
 
 _HITS = 20
 
@@ -85,7 +85,7 @@ class Certificate(Showable):
     @classmethod
     def of(
         cls,
-        request: Request,
+        request: ErasureRequest,
         parts: tuple[PipelinePart, ...],
         hits: tuple[Hit, ...],
         at: datetime,
@@ -157,10 +157,10 @@ class Certificate(Showable):
                 yield f"  {table.table}: version {table.version}, older files are gone{files}"
             else:
                 yield f"  {table.table}: version {table.version}, older files stay until {table.due:%Y-%m-%d %H:%M} UTC"
-            kept = table.object_versions
-            if kept.get("versions") or kept.get("versioning") == "unknown":
-                count = kept.get("versions", "an unknown number of")
-                lock = ", and Object Lock is on" if kept.get("locked") else ""
+            bucket = table.object_versions
+            if bucket.get("versions") or bucket.get("versioning") == "unknown":
+                count = bucket.get("versions", "an unknown number of")
+                lock = ", and Object Lock is on" if bucket.get("locked") else ""
                 yield f"  {table.table}: its bucket keeps {count} older versions of objects{lock}"
         if self.waiting:
             yield "  to finish: the same command again, when that is over"
