@@ -21,7 +21,7 @@ from support.records import Record
 from support.servers import s3_client
 
 from lakeingest.delta.table import Table
-from lakeingest.errors import UsageError
+from lakeingest.errors import NotForgotten, UsageError
 from lakeingest.local import Addresses
 from lakeingest.operations.erasure import job
 from lakeingest.operations.erasure.records import ErasureRequest
@@ -147,6 +147,19 @@ def test_the_latest_rows_are_forgotten(world: World) -> None:
     world.run()
     assert {row["id"] for row in world.rows()} == {0, 1, 2}
     assert world.ingestion().audit().conserved
+
+
+@pytest.mark.slow
+def test_a_text_that_stays_is_told(world: World) -> None:
+    """The condition leaves rows out that hold it: the certificate names their files."""
+    world.changes = {"schema": COLUMNS}
+    world.produce(*customers(10, broken=0)[:-1])
+    world.run()
+    certificate = forget(world, where="id = 5", now=True)
+    assert not certificate.complete
+    assert isinstance(certificate.failure, NotForgotten)
+    assert "still in 1 data file" in certificate.failure.what
+    assert forget(world, now=True).failure is None
 
 
 @pytest.mark.slow

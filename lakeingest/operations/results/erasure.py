@@ -183,7 +183,7 @@ class Certificate(Showable):
         if self.waiting or not of_data:
             return None
         return NotForgotten(
-            f"{number_of(len(of_data), 'data file')} still hold what is searched for: {', '.join(of_data[:5])}",
+            f"what is searched for is still in {number_of(len(of_data), 'data file')}: {', '.join(of_data[:5])}",
             cure="the condition left these records out, or others' files lie there: look at them with "
             "`lakeingest read`, widen --where, and forget once more",
         )
