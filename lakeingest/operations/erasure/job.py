@@ -206,8 +206,7 @@ def _listed_at(records: PipelineRecords, request: ErasureRequest, at: datetime) 
 
 def _vacuum(table: Table, after: timedelta, say: Callable[[str], None]) -> Vacuumed:
     say(f"VACUUM of {table} …")
-    # A moment less: what is left of an hour would count as one.
-    return vacuum(table, Vacuumed(datetime.now(UTC) - after + timedelta(minutes=1)), checked=False)
+    return vacuum(table, Vacuumed(datetime.now(UTC) - after), table.properties(), checked=False)
 
 
 def _part(
