@@ -23,6 +23,7 @@ from lakeingest.config.kafka_options import MSK_IAM, mechanism
 from lakeingest.config.per_topic import PerTopic
 from lakeingest.errors import UsageError
 from lakeingest.kafka import msk, options
+from lakeingest.operations import verdicts
 from lakeingest.operations.results.policy import Policy
 
 Role: TypeAlias = Literal["writer", "reader", "operator"]
@@ -81,9 +82,7 @@ def policy_of_pattern(file: PerTopic, role: str, account: str | None = None, exp
     begins = _beginning(file.pattern.pattern)
     of_topic = policy(file.of(f"{begins}{_TOPIC}"), role, account, export_to)
     document, keys = (_anything(each) for each in (of_topic.document, of_topic.keys))
-    note = (
-        f"* stands for the topics: the rights are for each one whose name begins with {begins!r}, as the pattern does"
-    )
+    note = f"* stands for the topics: the rights are for each one whose name begins with {begins!r}, as the pattern's"
     return Policy(file.name, role, document, keys, (*of_topic.notes, note))
 
 
@@ -162,9 +161,11 @@ class _PolicyBuilder:
         removals = self.config.removals
         # Who takes records out maintains the tables; who reads or writes these looks which records that are.
         places = [(path, deleted if path == removals else written, deleted) for path in self.config.tables]
-        if self.config.source.table and written:
-            places.append((self.config.source.table, False, False))
-        places += [(path, True, True) for path in export_to if deleted]
+        places += [(path, False, False) for path in [self.config.source.table] if path and written]
+        if deleted:
+            # Verdicts of audits stay.
+            verdicts_place = verdicts.folder_of(self.config.table.identifier)
+            places += [(verdicts_place, True, False), *((path, True, True) for path in export_to)]
         for path, write, delete in places:
             if location.is_path(path) and (place := location.place(path)).on_s3:
                 yield _TableRights(place.bucket, "/".join(place.steps), write, delete, path == removals)
