@@ -31,6 +31,7 @@ from lakeingest.gate.evaluate import Result
 from lakeingest.gate.suite import Rule
 from lakeingest.operations import results
 from lakeingest.operations.connect import ConnectorOption, Imported
+from lakeingest.operations.erasure.objects import Hit
 from lakeingest.operations.forecast import Forecast
 from lakeingest.operations.results.adopt import Adopted
 from lakeingest.operations.results.audit import Report
@@ -39,6 +40,7 @@ from lakeingest.operations.results.compare import Comparison, Window
 from lakeingest.operations.results.connector import ConnectorImport
 from lakeingest.operations.results.contract_document import ContractDocument
 from lakeingest.operations.results.doctor import Diagnosis, Finding
+from lakeingest.operations.results.erasure import Certificate, PipelinePart, TablePart
 from lakeingest.operations.results.export import Exported, ExportedObject
 from lakeingest.operations.results.fleet import Outcome, Outcomes
 from lakeingest.operations.results.gate import GateResults
@@ -140,6 +142,15 @@ RESULTS: dict[str, Showable] = {
     ),
     "backfilled": Backfilled(
         "p", ({"topic": HOSTILE, "partition": 0, "start": 0, "end": 5, "offsets": 5},), 1, Counts(3, 2, 1), 1, 2
+    ),
+    "certificate": Certificate(
+        *("request 1", HOSTILE, NOW, "0f" * 32),
+        dry_run=False,
+        searched=1,
+        pipelines=(
+            PipelinePart("p", 2, 1, 1, True, (TablePart(HOSTILE, 3, NOW, False, None, {"versions": 2}),), (HOSTILE,)),
+        ),
+        hits=(Hit(HOSTILE, "data", 1), Hit(HOSTILE, "log", 1)),
     ),
     "replayed": Replayed("p", dry_run=False, looked=5, moved=2, refused=(REFUSED,)),
     "rows": Rows("p", HOSTILE, [REFUSED]),
@@ -327,6 +338,7 @@ def test_a_result_is_one_line_where_it_is_printed(name: str) -> None:
             RESULTS["backfilled"],
             "<Backfilled p: 5 offsets to take, 2 left; 3 records, 2 to the table, 1 to quarantine, 0 dropped>",
         ),
+        (RESULTS["certificate"], "<Certificate request 1: 3 records are taken out of the tables of 1 pipeline>"),
         (RESULTS["replayed"], "<Replayed 5 refused records looked at, 2 pass, 3 stay>"),
     ],
 )
