@@ -546,13 +546,13 @@ class Pipeline:
         i_know: bool = False,
         on_event: Callable[[Maintained], None] = lambda _: None,
     ) -> MaintenanceResult:
-        """Keep the tables in shape: make large files of small ones, and delete files that nobody needs.
+        """Keep the tables in shape: take out old rows, make large files of small ones, delete files that nobody needs.
 
-        What `maintenance` in the file says holds, for the main table and those beside it. Listeners that the file names
-        hear of each table that is done, where their code is allowed.
+        What `maintenance` and `retention` in the file say holds, for the main table and those beside it. Listeners that
+        the file names hear of each table that is done, where their code is allowed.
 
         Args:
-            only: "compact" or "vacuum"; both by default.
+            only: "expire", "compact" or "vacuum"; all by default.
             dry_run: look only.
             most_time, most_bytes: the most that is done; by default as maintenance.most says.
             i_know: whether a VACUUM may delete files that are younger than 7 days.

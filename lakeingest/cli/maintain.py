@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakeingest.operations.results.maintenance import MaintenanceResult
     from lakeingest.pipeline import Pipeline
 
-_TASKS = ("compact", "vacuum")
+_TASKS = ("expire", "compact", "vacuum")
 
 
 def maintain(
@@ -28,7 +28,7 @@ def maintain(
     *,
     only: Annotated[
         str | None,
-        typer.Option(metavar="TASK", help="One task: compact, or vacuum. Default: both.", show_default=False),
+        typer.Option(metavar="TASK", help="One task: expire, compact, or vacuum. Default: all.", show_default=False),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is due.")] = False,
     most_time: Annotated[
@@ -50,11 +50,12 @@ def maintain(
     allow_code: AllowCode = False,
     output: Format = "text",
 ) -> None:
-    """Keep the tables of pipelines in shape: rewrite small files as larger ones, and delete files that nobody needs.
+    """Keep the tables of pipelines in shape: take out old rows, make larger files of small ones, delete unneeded ones.
 
-    For each pipeline the table, the quarantine, and the tables of results, completeness and deleted keys. Partitions
-    that are finished are compacted, each in a commit of its own; then a VACUUM deletes the files that no version of the
-    last 7 days names, and that no export, replay or RESTORE needs. `maintenance` in the pipeline file says how.
+    For each pipeline the table, the quarantine, and the tables of results, completeness, deleted keys, and of what was
+    taken out. First, rows expire that are older than `retention` in the pipeline file says. Partitions that are
+    finished are compacted, each in a commit of its own; then a VACUUM deletes the files that no version of the last 7
+    days names, and that no export, replay or RESTORE needs. `maintenance` in the pipeline file says how.
 
     May be called while the pipeline runs, and again at any time: what one call leaves, the next one does.
 
@@ -64,7 +65,7 @@ def maintain(
 
         lakeingest maintain pipelines/ --most-time "20 minutes" --most-bytes "10 GiB"
 
-        lakeingest maintain pipelines/flights.yaml --only compact
+        lakeingest maintain pipelines/flights.yaml --only expire --dry-run
     """
     out = Output.of(output)
     if only is not None and only not in _TASKS:

@@ -14,7 +14,7 @@ from lakeingest.config import hiding, maintenance, partition_format, parts, row_
 from lakeingest.config.base import Mistake, no_column
 from lakeingest.config.contract import Contract
 from lakeingest.config.formats import AvroFormat, JsonValue, uses_registry
-from lakeingest.config.maintenance import Maintenance
+from lakeingest.config.maintenance import Maintenance, RetentionOptions
 from lakeingest.config.source import Registry, Source
 from lakeingest.config.storage import Storage
 from lakeingest.config.transform import Transform
@@ -70,6 +70,7 @@ class Parts:
     trigger: parts.Trigger | None = None
     source: Source | None = None
     maintenance: Maintenance | None = None
+    retention: RetentionOptions | None = None
 
 
 def mistakes(file: Parts) -> Iterator[Mistake]:
@@ -77,7 +78,7 @@ def mistakes(file: Parts) -> Iterator[Mistake]:
     decode, schema, table, partition = file.decode, file.schema, file.table, file.partition
     declared: tuple[ddl.Column, ...] = ()
     yield from _source(file.source, file.contract)
-    yield from maintenance.mistakes(file.maintenance)
+    yield from maintenance.mistakes(file.maintenance, file.retention, file.contract)
     if decode:
         yield from _subjects(decode)
         yield from _of_glue(decode, file.registry)
@@ -91,8 +92,7 @@ def mistakes(file: Parts) -> Iterator[Mistake]:
     declared, wrong = _transformed(file.transform, declared)
     yield from (Mistake(("transform", *each.path), each.text) for each in wrong)
     rule = compatibility(decode, schema) if decode and schema else None
-    steps = [each.step for each in file.transform]
-    yield from (Mistake(*each) for each in hiding.mistakes(decode, rule, file.quarantine, steps))
+    yield from (Mistake(*m) for m in hiding.mistakes(decode, rule, file.quarantine, [t.step for t in file.transform]))
     yield from _partition(partition, declared)
     if schema and schema.widening == "metadata" and (shut := shut_out(file.readers, {WIDENING})):
         yield Mistake(

@@ -92,8 +92,7 @@ class Contract(Part):
     )
     retention: Duration | None = Field(
         None,
-        description="How long rows stay in the table at least. lakeingest deletes none: this tells readers, and "
-        "whoever cleans up.",
+        description="How long rows stay in the table at least: retention.table may be as long or longer.",
         examples=["365 days"],
     )
     compatibility: Compatibility | None = Field(

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from lakeingest.config import PipelineConfig, consistency, folder, mistakes, parts, per_topic, yaml_text
 from lakeingest.config.base import Mistake, Part
 from lakeingest.config.contract import Contract
-from lakeingest.config.maintenance import Maintenance
+from lakeingest.config.maintenance import Maintenance, RetentionOptions
 from lakeingest.config.per_topic import PerTopic
 from lakeingest.config.source import Registry, Source
 from lakeingest.config.storage import Storage
@@ -287,6 +287,7 @@ def _disagreements(values: dict[str, Any]) -> Iterator[Mistake]:
         trigger=_valid(parts.Trigger, values.get("trigger", {})),
         source=_valid(Source, _own_options(Source, values.get("source"))),
         maintenance=_valid(Maintenance, values.get("maintenance", {})),
+        retention=_valid(RetentionOptions, values.get("retention", {})),
     )
     return consistency.mistakes(file)
 

@@ -1,4 +1,4 @@
-"""How a pipeline's tables are kept in shape: the part `maintenance` of the pipeline file."""
+"""How a pipeline's tables are kept in shape, and how long rows stay: the parts `maintenance` and `retention`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from lakeingest.config.base import Mistake, Part
+from lakeingest.config.contract import Contract
 from lakeingest.config.durations import duration_text
 from lakeingest.config.values import Duration, FieldPath, Kind, Location, Size
 
@@ -105,8 +106,37 @@ class Maintenance(Part):
     )
 
 
-def mistakes(maintenance: Maintenance | None) -> Iterator[Mistake]:
-    """Where its options disagree."""
+class RetentionOptions(Part):
+    """How long rows stay. `lakeingest maintain` takes out those that are older; an audit counts them as expired."""
+
+    table: Duration | None = Field(
+        None,
+        description="How long rows stay in the table: whole partitions, from the end of their period on, where the "
+        "table is cut by one time; else rows by the record's Kafka timestamp. At least contract.retention. Default: "
+        "for ever.",
+        examples=["365 days"],
+    )
+    quarantine: Duration | None = Field(
+        None,
+        description="How long refused records stay in quarantine, whatever became of them. Default: for ever.",
+        examples=["90 days"],
+    )
+    results: Duration | None = Field(
+        None, description="How long the gate's results of a batch stay. Default: for ever.", examples=["90 days"]
+    )
+
+
+def mistakes(
+    maintenance: Maintenance | None, retention: RetentionOptions | None, contract: Contract | None
+) -> Iterator[Mistake]:
+    """Where options disagree, and where rows would go sooner than the contract promises."""
+    longest, promised = retention and retention.table, contract and contract.retention
+    if longest and promised and longest < promised:
+        yield Mistake(
+            ("retention", "table"),
+            f"{duration_text(longest)} is less than contract.retention promises, {duration_text(promised)}; write "
+            f"'{duration_text(promised)}' or longer, or promise less",
+        )
     if maintenance and maintenance.every and maintenance.vacuum.after < SAFE:
         yield Mistake(
             ("maintenance", "vacuum", "after"),

@@ -181,6 +181,16 @@ def of(partition: Sequence[Partition]) -> Periods | None:
     return Periods(times[0]) if len(times) == 1 and times[0].extract != "wallclock" else None
 
 
+def told_apart(partition: Sequence[Partition]) -> Periods | None:
+    """The same, if each period has partitions of its own; else None."""
+    periods = of(partition)
+    if periods is None:
+        return None
+    segments = partition_format.segments(periods.part)
+    is_known = all(run in _DIGITS for segment in segments for run in time_patterns.runs(segment.pattern or ""))
+    return periods if is_known and not _missing(periods.part.every, segments) else None
+
+
 def mistakes(partition: Mapping[int, Partition]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Mistakes: reasons why the periods of a table's partitions cannot be told apart, or followed, cure included."""
     times = {at: part for at, part in partition.items() if isinstance(part, TimePartition)}
@@ -212,7 +222,6 @@ def mistakes(partition: Mapping[int, Partition]) -> Iterator[tuple[tuple[str | i
 def _in_format(
     at: int, every: str | timedelta, segments: Sequence[partition_format.Segment]
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    needed = _needed(every)
     for segment in segments:
         if segment.name.lower() in RESERVED:
             yield (
@@ -225,12 +234,17 @@ def _in_format(
                     ("partition", at, "format"),
                     f"{run} cannot be followed by contract.completeness; write {', '.join(_DIGITS)}",
                 )
-    runs = {run for segment in segments for run in time_patterns.runs(segment.pattern or "yyyy-MM-dd")}
-    if missing := [run for run in needed if run not in runs]:
+    if missing := _missing(every, segments):
         yield (
             ("partition", at, "format"),
             f"does not tell the periods apart, as contract.completeness needs it; add {', '.join(missing)}",
         )
+
+
+def _missing(every: str | timedelta, segments: Sequence[partition_format.Segment]) -> list[str]:
+    """Tokens that a format lacks so that no two periods have the same values."""
+    runs = {run for segment in segments for run in time_patterns.runs(segment.pattern or "yyyy-MM-dd")}
+    return [run for run in _needed(every) if run not in runs]
 
 
 def _needed(every: str | timedelta) -> list[str]:

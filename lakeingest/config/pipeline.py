@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from lakeingest.config import consistency, location, table_places
 from lakeingest.config.base import Part
 from lakeingest.config.contract import Contract
-from lakeingest.config.maintenance import Maintenance
+from lakeingest.config.maintenance import Maintenance, RetentionOptions
 from lakeingest.config.parts import (
     Compatibility,
     Decode,
@@ -80,6 +80,10 @@ class PipelineConfig(Part):
     maintenance: Maintenance = Field(
         default_factory=Maintenance,
         description="How the tables are kept in shape: files, their order, and how long older versions stay.",
+    )
+    retention: RetentionOptions = Field(
+        default_factory=RetentionOptions,
+        description="How long rows stay in the table, in quarantine and among the gate's results. Default: for ever.",
     )
     listeners: tuple[Own, ...] = Field(
         (),
@@ -210,6 +214,7 @@ class PipelineConfig(Part):
             trigger=self.trigger,
             source=self.source,
             maintenance=self.maintenance,
+            retention=self.retention,
         )
         mistakes = tuple(consistency.mistakes(file))
         if mistakes:

@@ -99,27 +99,6 @@ class CompletenessTable:
         with storage_failures(self.table.identifier):
             self.table.delete(f"pipeline = {ddl.text(self.pipeline)} AND sequence {which} {sequence}")
 
-    def counts(self, main: Table, version: int | None, only: Collection[datetime] = ()) -> dict[datetime, int]:
-        """How many rows the main table has of each period that has any; partitions of no period are left out.
-
-        No column is read: the files of the partitions say how many rows they have.
-
-        Args:
-            only: some periods; all by default.
-        """
-        from pyspark.sql import functions as F
-
-        names = self.periods.columns
-        values = [F.col(f"`{name}`").cast("string") for name in names]
-        with storage_failures(main.identifier):
-            rows = main.read(version)
-            if only and len(only) <= _NAMED:
-                keys = ["\0".join(self.periods.values(start)) for start in only]
-                rows = rows.where(F.concat_ws("\0", *values).isin(keys))
-            counted = rows.groupBy(*values).count().collect()
-        parsed = {self.periods.parse(row[:-1]): row[-1] for row in counted}
-        return {start: count for start, count in parsed.items() if start is not None}
-
     def declare(self, starts: Mapping[datetime, int], *, sequence: int, version: int | None, now: datetime) -> None:
         """Say of periods that they are complete; of one that is said already nothing changes.
 
@@ -151,6 +130,33 @@ class CompletenessTable:
         with storage_failures(self.table.identifier):
             frame = self.table.spark.createDataFrame(rows, columns).coalesce(1)
             self.table.insert(frame, ("pipeline", "period_start"))
+
+
+def period_counts(
+    main: Table, periods: Periods, version: int | None = None, only: Collection[datetime] = (), where: str = "true"
+) -> dict[datetime, int]:
+    """How many rows the main table has of each period that has any; partitions of no period are left out.
+
+    No column is read, but for `where`: the files of the partitions say how many rows they have.
+
+    Args:
+        only: some periods; all by default.
+        where: what holds of the rows, in Spark SQL.
+
+    Raises:
+        StorageUnreachable: the table cannot be read.
+    """
+    from pyspark.sql import functions as F
+
+    values = [F.col(f"`{name}`").cast("string") for name in periods.columns]
+    with storage_failures(main.identifier):
+        rows = main.read(version).where(where)
+        if only and len(only) <= _NAMED:
+            keys = ["\0".join(periods.values(start)) for start in only]
+            rows = rows.where(F.concat_ws("\0", *values).isin(keys))
+        counted = rows.groupBy(*values).count().collect()
+    parsed = {periods.parse(row[:-1]): row[-1] for row in counted}
+    return {start: count for start, count in parsed.items() if start is not None}
 
 
 def _at(micros: int) -> datetime:

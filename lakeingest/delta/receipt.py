@@ -74,13 +74,14 @@ def of_removal(pipeline: str, reason: str) -> str:
     return json.dumps({"lakeingest_removal": pipeline, "reason": reason})
 
 
-def removal_reason(user_metadata: str | None, pipeline: str) -> str | None:
-    """Why a commit of a pipeline took rows out; None if it is no such commit."""
+def removal_reason(user_metadata: str | None, pipeline: str | None = None) -> str | None:
+    """Why a commit of a pipeline, of any one by default, took rows out; None if it is no such commit."""
     try:
         tree = json.loads(user_metadata or "null")
     except ValueError:
         return None
-    is_removal = isinstance(tree, dict) and tree.get("lakeingest_removal") == pipeline
+    removed_by = tree.get("lakeingest_removal") if isinstance(tree, dict) else None
+    is_removal = removed_by is not None and pipeline in (None, removed_by)
     return str(tree.get("reason", "superseded")) if is_removal else None
 
 

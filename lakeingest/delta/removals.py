@@ -15,7 +15,11 @@ is called again takes out what is listed. They outlive the clean-up of logs.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from pyspark.sql import functions as F
@@ -24,6 +28,7 @@ from lakeingest.delta import coordinates, kinds
 from lakeingest.delta.reader import spark as by_spark
 from lakeingest.delta.receipt import of_removal, somebody
 from lakeingest.delta.table import Table
+from lakeingest.errors import FilesLost, UsageError
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges
 from lakeingest.spark import frames, session, types
 from lakeingest.spark.failures import storage_failures
@@ -104,6 +109,23 @@ class Removals:
         """The coordinates that rows of the list name."""
         return rows.select(TOPIC, PARTITION, F.explode(F.sequence("low", F.expr("high - 1"))).alias(OFFSET))
 
+    def unlisted(self, places: DataFrame) -> DataFrame:
+        """Those of these coordinates, as `places_of` gives them, that are not listed."""
+        if not self.exists:
+            return places
+        with storage_failures(self.table.identifier):
+            listed = self.coordinates(coordinates.extent(places))
+        return places if listed is None else places.join(listed, list(COORDINATES), "left_anti")
+
+    def newest(self, reason: Reason, place: Place) -> int | None:
+        """The newest version of one of the two tables whose records were taken out for that reason; None of none."""
+        if not self.exists:
+            return None
+        with storage_failures(self.table.identifier):
+            rows = self.rows().where((F.col("reason") == reason) & (F.col("place") == place))
+            version: int | None = rows.agg(F.max("version")).collect()[0][0]
+        return version
+
     def extent(self) -> OffsetRanges:
         """From the first to the last listed offset, partition by partition."""
         if not self.exists:
@@ -121,7 +143,14 @@ class Removals:
             return {row[0] for row in rows.select("version").distinct().collect()}
 
     def take_out(
-        self, target: Table, places: DataFrame, reason: Reason, codec: str, *, of_pipeline: bool = False
+        self,
+        target: Table,
+        places: DataFrame,
+        reason: Reason,
+        codec: str,
+        *,
+        of_pipeline: bool = False,
+        also: Sequence[str] = (),
     ) -> None:
         """Delete the rows of records that are listed, in a commit that says so.
 
@@ -130,9 +159,50 @@ class Removals:
             places: the coordinates.
             codec: the compression of the files that are written anew.
             of_pipeline: whether the rows of other pipelines stay.
+            also: other columns in which a row has to be the same.
         """
-        same = ("pipeline", *COORDINATES) if of_pipeline else COORDINATES
-        keys = places.select(*COORDINATES).distinct().withColumn("pipeline", F.lit(self.pipeline)).select(*same)
+        names = (*COORDINATES, *also)
+        same = ("pipeline", *names) if of_pipeline else names
+        keys = places.select(*names).distinct().withColumn("pipeline", F.lit(self.pipeline)).select(*same)
+        with self._saying(target, reason, codec):
+            target.merge(keys, same, "WHEN MATCHED THEN DELETE")
+
+    def delete(self, target: Table, where: str, reason: Reason, codec: str) -> None:
+        """Delete the rows for which a condition holds, in SQL, in a commit that says so."""
+        with self._saying(target, reason, codec):
+            target.delete(where)
+
+    @contextmanager
+    def _saying(self, target: Table, reason: Reason, codec: str) -> Iterator[None]:
         settings = {USER_METADATA: of_removal(self.pipeline, reason), CODEC: codec}
         with storage_failures(target.identifier), session.setting(target.spark, settings):
-            target.merge(keys, same, "WHEN MATCHED THEN DELETE")
+            yield
+
+
+def taken_places(table: Table, version: int, own_rows: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    """The coordinates of the rows that a version of a table lacks, and the one before it has.
+
+    Args:
+        own_rows: leaves of the table's rows those that are asked for.
+
+    Raises:
+        UsageError: the log, or a VACUUM, has taken one of the two versions.
+        StorageUnreachable: the table cannot be read.
+    """
+    before, after = (places_of(own_rows(table.existing(each))) for each in (version - 1, version))
+    places = before.join(after, list(COORDINATES), "left_anti")
+    try:
+        with storage_failures(table.identifier):
+            places.isEmpty()
+    except (FilesLost, UsageError) as failed:
+        raise UsageError(
+            f"what version {version} of {table} took away is not known any more: {failed}",
+            cure="a VACUUM took the files of the version before: accept a DELETE, or call `lakeingest maintain` again "
+            "after a kill, before that is due (seven days by default)",
+        ) from failed
+    return places
+
+
+def places_of(rows: DataFrame) -> DataFrame:
+    """The coordinates of those rows that have some: _topic STRING, _partition INT, _offset BIGINT."""
+    return rows.select(*COORDINATES).where(reduce(and_, (F.col(name).isNotNull() for name in COORDINATES)))

@@ -1,4 +1,5 @@
-"""Keeps the tables of a pipeline in shape: a compaction of what is finished, then a VACUUM of what nobody needs.
+"""Keeps the tables of a pipeline in shape: rows that are too old go (see `ingest.expiry`), then a compaction of what is
+finished, then a VACUUM of what nobody needs.
 
 1. What is due, the log of each table tells. Tables with less to do come first, so that a large one does not keep the
    others waiting for ever.
@@ -30,8 +31,9 @@ from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.table import Table
 from lakeingest.errors import StorageError, TableChanged, UsageError
 from lakeingest.ingest.events import Maintained
+from lakeingest.ingest.expiry import TableExpiry
 
-Task = Literal["compact", "vacuum"]
+Task = Literal["expire", "compact", "vacuum"]
 TRIES = 3
 """How often a partition is compacted where others commit meanwhile."""
 CONFLICT = "others committed meanwhile"
@@ -45,10 +47,10 @@ class MaintenanceRequest:
 
     Attributes:
         options: those of the pipeline file.
-        only: one of the two tasks; None for both.
+        only: one of the tasks; None for all.
         dry_run: look only.
         i_know: whether a VACUUM may delete files that are younger than 7 days.
-        before_commit: called with a table before each compaction of one of its partitions.
+        before_commit: called with a table before partitions of it are compacted, or rows of the main one expire.
     """
 
     options: Maintenance
@@ -101,7 +103,8 @@ def maintain(
         tell: is told of each table that is done; in a dry run of none.
 
     Returns:
-        One for each table: table, quarantine, and those of results, completeness and deleted keys that are there.
+        One for each table: table, quarantine, and those of results, completeness, deleted keys, and of what was taken
+        out, that are there.
 
     Raises:
         UsageError: there is no table yet, or maintenance.compact.order_by names no columns that rows can be sorted by.
@@ -120,7 +123,7 @@ def maintain(
 
 def _existing(tables: PipelineTables) -> Iterator[Table]:
     yield tables.main
-    beside = [tables.quarantine, tables.results]
+    beside = [tables.quarantine, tables.results, tables.removals.table]
     beside += [each.table for each in (tables.completeness, tables.deleted_keys) if each is not None]
     yield from (table for table in beside if table.schema() is not None)
 
@@ -135,16 +138,19 @@ class _TableWork:
     def __init__(self, tables: PipelineTables, storage: Storage, table: Table, request: MaintenanceRequest) -> None:
         self._tables, self._storage, self.table, self._request = tables, storage, table, request
         self._is_main = table is tables.main
-        inventory = Inventory.of(table, storage)
-        compact = tables.config.maintenance.compact
+        self.plan = self._planned()
+
+    def _planned(self) -> TableMaintenance:
+        inventory, request = Inventory.of(self.table, self._storage), self._request
+        compact = self._tables.config.maintenance.compact
         self._order_by = compact.order_by if self._is_main and not inventory.is_clustered else ()
         rule = CompactionRule(compact.target)
         if self._is_main:
-            rule = CompactionRule.of_main(tables.config, inventory, datetime.now(UTC))
+            rule = CompactionRule.of_main(self._tables.config, inventory, datetime.now(UTC))
         self._partitions = due(inventory.files, rule) if request.does("compact") else []
         self._properties = inventory.properties
-        self.plan = TableMaintenance(
-            table.identifier,
+        return TableMaintenance(
+            self.table.identifier,
             inventory.size,
             inventory.size,
             due=len(self._partitions),
@@ -157,6 +163,8 @@ class _TableWork:
         """Do it; in a dry run, say what is due."""
         result = self.plan
         try:
+            if self._request.does("expire"):
+                result = self._expire(result, budget)
             if not self._request.dry_run:
                 result = self._compact(result, budget)
             if self._request.does("vacuum"):
@@ -165,6 +173,15 @@ class _TableWork:
         except StorageError as failure:
             result = replace(result, failure=failure)
         return result
+
+    def _expire(self, result: TableMaintenance, budget: _Budget) -> TableMaintenance:
+        expired = TableExpiry.of(self._tables, self.table, self._request.before_commit, lambda: budget.is_over)
+        if expired is None:
+            return result
+        expiry = expired.run(dry_run=self._request.dry_run)
+        if expiry.rows and not self._request.dry_run:
+            result = replace(self._planned(), before=result.before)
+        return replace(result, expiry=expiry, failure=expiry.failure)
 
     def _compact(self, result: TableMaintenance, budget: _Budget) -> TableMaintenance:
         remaining = Counter[str]()

@@ -1,8 +1,9 @@
 """A run keeps its tables in shape by itself, where `maintenance.every` says so: at quiet moments, between two batches.
 
-A moment is quiet when all is committed that the source held at the last look. What is begun then is a compaction of one
-partition after the other, as long as the next batch is not due; the rest is for the next quiet moment. At last comes
-the VACUUM. So a batch waits for one partition at most. No failure ends a run.
+A moment is quiet when all is committed that the source held at the last look. First rows expire, if the file lets any
+(see `ingest.expiry`). What is begun then is a compaction of one partition after the other, as long as the next batch is
+not due; the rest is for the next quiet moment. At last comes the VACUUM. So a batch waits for an expiry, or for one
+partition, at most. No failure ends a run.
 
 When it was last done, the table's log tells: by the newest VACUUM.
 """
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from lakeingest.config.maintenance import MaintenanceLimits
+from lakeingest.config.maintenance import MaintenanceLimits, RetentionOptions
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.maintenance.inventory import TableFiles
 from lakeingest.delta.maintenance.outcome import TableMaintenance
@@ -73,9 +74,11 @@ class QuietMaintenance:
         return _NOTHING
 
     def _compacted(self) -> bool:
-        """Compact as long as the next batch is not due; whether nothing is left to be compacted now."""
+        """Let rows expire, and compact as long as the next batch is not due; whether nothing is left to be done now."""
         began_s, most = time.monotonic(), self._rest
         limits = most.model_copy(update={"time": min(most.time, self._at_once)})
+        if most is self._options.most and self._context.config.retention != RetentionOptions():
+            self._maintain("expire", limits)
         results = self._maintain("compact", limits)
         spent = timedelta(seconds=time.monotonic() - began_s)
         rest = most.time - spent, most.bytes - sum(each.rewritten_bytes for each in results)
@@ -90,7 +93,8 @@ class QuietMaintenance:
 
     def _report(self, event: Maintained) -> None:
         """Tell of a table that something was done to."""
-        if event.files.partitions or event.files.vacuum or event.files.failure:
+        files = event.files
+        if files.partitions or files.vacuum or files.failure or (files.expiry and files.expiry.rows):
             self._tell(event)
 
     def _end(self, every: timedelta) -> None:

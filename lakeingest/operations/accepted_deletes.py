@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from lakeingest.delta import commit_log, quarantine
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.delta.removals import Place
-from lakeingest.errors import FilesLost, UsageError
-from lakeingest.record import COORDINATES, TOPIC
-from lakeingest.spark.failures import storage_failures
+from lakeingest.delta.removals import Place, taken_places
+from lakeingest.errors import UsageError
+from lakeingest.record import TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,27 +57,7 @@ def _accepted(tables: PipelineTables, why: str) -> Iterator[tuple[str, int]]:
         declared = tables.removals.declared(place)
         for deletion in reversed(commit_log.read(table, name, back=None).deletes):
             if deletion.version not in declared:
-                places = _deleted_places(table, deletion.version, own_rows)
+                places = taken_places(table, deletion.version, own_rows)
                 count = tables.removals.add(places, "deleted", place, deletion.version, why)
                 if count:
                     yield f"{table}: {deletion}", count
-
-
-def _deleted_places(table: Table, version: int, own_rows: Callable[[DataFrame], DataFrame]) -> DataFrame:
-    """The coordinates of the rows that a version of the table lacks, and the one before it has."""
-    before, after = (_coordinates(own_rows(table.existing(each))) for each in (version - 1, version))
-    places = before.join(after, list(COORDINATES), "left_anti")
-    try:
-        with storage_failures(table.identifier):
-            places.isEmpty()
-    except (FilesLost, UsageError) as failed:
-        raise UsageError(
-            f"what version {version} of {table} took away is not known any more: {failed}",
-            cure="a VACUUM took the files of the version before: accept a DELETE before that is due (seven days by "
-            "default)",
-        ) from failed
-    return places
-
-
-def _coordinates(rows: DataFrame) -> DataFrame:
-    return rows.select(*COORDINATES).where(reduce(and_, (F.col(name).isNotNull() for name in COORDINATES)))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lakeingest.delta.history import adds_rows
-from lakeingest.delta.receipt import Receipt
+from lakeingest.delta.receipt import Receipt, removal_reason
 
 
 def engines(entries: Sequence[Mapping[str, Any]]) -> frozenset[str]:
@@ -36,4 +36,5 @@ def _engine(entry: Mapping[str, Any]) -> str:
 
 def _is_own(entry: Mapping[str, Any]) -> bool:
     metadata = entry["userMetadata"] or ""
-    return metadata.startswith("lakeingest: ") or Receipt.from_json(metadata) is not None
+    is_removal = removal_reason(metadata) is not None
+    return is_removal or metadata.startswith("lakeingest: ") or Receipt.from_json(metadata) is not None

@@ -141,6 +141,7 @@ def _maintained(event: Maintained) -> str:
     parts = parts or [f"nothing to compact in {number_of(files.before.count, 'file')}"]
     remaining = sum(files.remaining.values())
     parts += [f"{number_of(remaining, 'partition')} left"] if remaining else []
+    parts += [f"{number_of(files.expiry.rows, 'row')} expired"] if files.expiry and files.expiry.rows else []
     parts += [f"{number_of(files.vacuum.files, 'old file')} deleted"] if files.vacuum and files.vacuum.files else []
     parts += [f"failed: {files.failure.what}"] if files.failure else []
     return f"{files.table}: {', '.join(parts)}, in {event.seconds:.1f} s"

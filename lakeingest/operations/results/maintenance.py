@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from lakeingest.delta.maintenance.outcome import TableMaintenance
+from lakeingest.delta.maintenance.outcome import Expiry, TableMaintenance
 from lakeingest.delta.maintenance.vacuum import Vacuumed
 from lakeingest.errors import LakeingestError, number_of
 from lakeingest.operations.results.html import Listing
@@ -24,12 +24,14 @@ class MaintenanceResult(ShowableList[TableMaintenance]):
     @property
     def headline(self) -> str:
         before = number_of(sum(each.before.count for each in self), "file")
+        expired = sum(each.expiry.rows for each in self if each.expiry)
+        rows = f", {number_of(expired, 'row')} expired" if expired else ""
         if self.dry_run:
             due = number_of(sum(each.due for each in self), "partition")
-            return f"{self.pipeline}: {before}, {due} due"
+            return f"{self.pipeline}: {before}, {due} due{rows}"
         after, remaining = sum(each.after.count for each in self), sum(sum(each.remaining.values()) for each in self)
         rest = f", {number_of(remaining, 'partition')} left for the next time" if remaining else ""
-        return f"{self.pipeline}: {before} before, {after:,} now{rest}"
+        return f"{self.pipeline}: {before} before, {after:,} now{rows}{rest}"
 
     @property
     def listings(self) -> Mapping[str, Listing]:
@@ -66,6 +68,8 @@ def _row(each: TableMaintenance) -> list[str]:
 
 
 def _sentences(each: TableMaintenance, *, dry_run: bool) -> Iterator[str]:
+    if each.expiry is not None:
+        yield f"{each.table}: {_expired(each.expiry, dry_run=dry_run)}"
     if dry_run and each.due:
         files, mib = number_of(each.due_files, "small file"), each.due_bytes / 2**20
         yield f"{each.table}: {files} in {number_of(each.due, 'partition')}, {mib:,.1f} MiB, are to be written anew"
@@ -83,3 +87,10 @@ def _vacuum(plan: Vacuumed, *, dry_run: bool) -> str:
     before = plan.before.isoformat(sep=" ", timespec="minutes")
     why = f"; the younger ones are kept for {plan.held_by}" if plan.held_by else ""
     return f"files that no version names since {before} {'go' if dry_run else 'went'}{why}"
+
+
+def _expired(expiry: Expiry, *, dry_run: bool) -> str:
+    rows, verb = number_of(expiry.rows, "row"), "to be taken out" if dry_run else "taken out"
+    whole = f", {number_of(expiry.partitions, 'whole partition')}" if expiry.partitions else ""
+    rest = f"; {number_of(expiry.remaining, 'partition')} left for the next time" if expiry.remaining else ""
+    return f"{rows} from before {expiry.before.isoformat(sep=' ', timespec='minutes')} {verb}{whole}{rest}"

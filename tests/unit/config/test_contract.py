@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -146,3 +147,18 @@ def test_readers_stand_in_one_place() -> None:
     """The option of the file itself."""
     assert "unknown option" in problems({"readers": ["trino"]})
     assert "athena" in problems({}, readers=["excel"])
+
+
+@pytest.mark.parametrize(
+    ("longest", "promised", "kept"),
+    [("364 days", "365 days", False), ("365 days", "365 days", True), (None, "1 d", True)],
+)
+def test_rows_stay_as_long_as_is_promised(longest: str | None, promised: str, kept: bool) -> None:
+    """An expiry that is sooner breaks the promise; one of other tables has none."""
+    retention = {"table": longest, "quarantine": "1 hour"} if longest else {"quarantine": "1 hour"}
+    if kept:
+        assert config({"retention": promised}, retention=retention).retention.quarantine == timedelta(hours=1)
+    else:
+        text = problems({"retention": promised}, retention=retention)
+        assert "retention.table: 364 days is less than contract.retention promises, 365 days" in text
+        assert "write '365 days' or longer" in text

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeingest.config.parts import FieldPartition, TimePartition
-from lakeingest.config.periods import Periods, of
+from lakeingest.config.periods import Periods, of, told_apart
 
 NEW_YORK, LORD_HOWE = "America/New_York", "Australia/Lord_Howe"
 MINUTE = timedelta(minutes=1)
@@ -137,3 +137,19 @@ def test_which_partitions_have_periods() -> None:
     assert of([field]) is None
     assert of([time, time]) is None
     assert of([TimePartition(by="time", extract="wallclock")]) is None
+
+
+@pytest.mark.parametrize(
+    ("part", "is_apart"),
+    [
+        ({"by": "time", "every": "hour"}, True),
+        ({"by": "time", "every": "day", "format": "'year'=yyyy/'month'=MM/'day'=dd"}, True),
+        ({"by": "time", "every": "hour", "format": "'year'=yyyy/'month'=MM/'day'=dd"}, False),
+        ({"by": "time", "every": "day", "extract": "wallclock"}, False),
+        ({"by": "field", "field": "a"}, False),
+    ],
+)
+def test_each_period_has_partitions_of_its_own(part: dict[str, Any], is_apart: bool) -> None:
+    """Else an hour could not be told from its day."""
+    kind = TimePartition if part["by"] == "time" else FieldPartition
+    assert (told_apart([kind.model_validate(part)]) is not None) == is_apart

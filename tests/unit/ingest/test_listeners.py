@@ -23,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from lakeingest import extend
 from lakeingest.delta.commit_log import Changes
 from lakeingest.delta.maintenance.inventory import TableFiles
-from lakeingest.delta.maintenance.outcome import TableMaintenance
+from lakeingest.delta.maintenance.outcome import Expiry, TableMaintenance
 from lakeingest.delta.maintenance.vacuum import Vacuumed
 from lakeingest.delta.receipt import Counts, Run
 from lakeingest.errors import BatchHeld, Fenced, SetupError, StorageRefused, StorageUnreachable, UsageError
@@ -173,14 +173,17 @@ def test_a_compaction_is_told_as_it_was(lines: list[str]) -> None:
         Maintained(done, 2.5),
         Maintained(replace(done, removed=0, added=0, vacuum=vacuum, remaining={"late": 2}), 0.1),
         Maintained(replace(done, failure=denied), 0.1),
+        Maintained(replace(done, expiry=Expiry(vacuum.before, 1200, 2)), 0.1),
     ]
     assert [line.partition("p: ")[2] for line in logged("text", lines, events)] == [
         "s3a://lake/t: 900 files became 1, in 2.5 s\n",
         "s3a://lake/t: nothing to compact in 1,200 files, 2 partitions left, 7 old files deleted, in 0.1 s\n",
         "s3a://lake/t: 900 files became 1, failed: no, in 0.1 s\n",
+        "s3a://lake/t: 900 files became 1, 1,200 rows expired, in 0.1 s\n",
     ]
-    told, vacuumed, failed = (json.loads(line) for line in logged("json", [], events))
+    told, vacuumed, failed, expired = (json.loads(line) for line in logged("json", [], events))
     assert vacuumed["vacuum"]["before"] == "2026-11-01T00:00:00+00:00"
+    assert expired["expiry"] == {"before": "2026-11-01T00:00:00+00:00", "rows": 1200, "partitions": 2, "remaining": 0}
     assert failed["failure"] == {"error": "StorageRefused", "what": "no", "cure": "allow it"}
     assert (told["event"], told["table"], told["before"]["count"], told["after"]["bytes"], told["removed"]) == (
         *("Maintained", "s3a://lake/t", 1200, 2000, 900),

@@ -8,7 +8,7 @@ import pytest
 from support.tables import WrittenPipeline
 
 from lakeingest.config import Storage
-from lakeingest.delta.receipt import Receipt, Run
+from lakeingest.delta.receipt import Receipt, Run, of_removal
 from lakeingest.kafka.offsets import Topics
 from lakeingest.operations import foreign_writers, status
 from lakeingest.operations.doctor import store
@@ -57,3 +57,11 @@ def test_who_else_commits() -> None:
     assert ours == {"Apache-Spark/4.1.1"}
     assert foreign_writers.of(entries, ours, of_rows=False) == {"delta-rs:py-1.1.4": 6}
     assert foreign_writers.of(entries, ours, of_rows=True) == {"delta-rs:py-1.1.4": 6, "Apache-Spark/4.1.1": 5}
+
+
+def test_rows_that_expire_are_no_work_of_others() -> None:
+    """A DELETE of lakeingest's own says so; one that says nothing is somebody else's."""
+    entry = {"version": 7, "engineInfo": "Apache-Spark/4.1.1", "operation": "DELETE", "operationMetrics": {}}
+    removal, other = ({**entry, "userMetadata": text} for text in (of_removal("p", "expired"), '{"a": 1}'))
+    assert foreign_writers.of([removal], {"Apache-Spark/4.1.1"}, of_rows=True) == {}
+    assert foreign_writers.of([other], {"Apache-Spark/4.1.1"}, of_rows=True) == {"Apache-Spark/4.1.1": 7}
