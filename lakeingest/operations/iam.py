@@ -6,7 +6,8 @@ runs). What is not obvious:
 - Before a table is there, Delta looks for one in each folder above it, and S3A for each of these folders.
 - S3 answers a HEAD of what is not there with 404 to whom it lets list the bucket, and else with 403, at which S3A gives
   up. A HEAD has no prefix: hence StringLikeIfExists, by which names of the bucket can be listed without a prefix too.
-- A run deletes no file of a table: the probe of its log store, and what Delta cleans up of its own log.
+- A run deletes no file of a table, but the probe of its log store, and what Delta cleans up of its own log; unless it
+  keeps its tables in shape itself (maintenance.every).
 """
 
 from __future__ import annotations
@@ -157,12 +158,12 @@ class _PolicyBuilder:
             yield from self._of_bucket(bucket, [table for table in tables if table.bucket == bucket])
 
     def _tables(self, export_to: Sequence[str]) -> Iterator[_TableRights]:
-        written, deleted = self.role != "reader", self.role == "operator"
-        removals = self.config.removals
+        written, operates, removals = self.role != "reader", self.role == "operator", self.config.removals
+        deleted = operates or (written and self.config.maintenance.every is not None)
         # Who takes records out maintains the tables; who reads or writes these looks which records that are.
         places = [(path, deleted if path == removals else written, deleted) for path in self.config.tables]
         places += [(path, False, False) for path in [self.config.source.table] if path and written]
-        if deleted:
+        if operates:
             # Verdicts of audits stay.
             verdicts_place = verdicts.folder_of(self.config.table.identifier)
             places += [(verdicts_place, True, False), *((path, True, True) for path in export_to)]

@@ -64,6 +64,13 @@ def test_a_writer() -> None:
     }
 
 
+def test_a_writer_that_maintains_its_tables() -> None:
+    """Its run deletes files, and lists what expires."""
+    every = rights("writer", config(maintenance={"every": "1 day"}))
+    assert every["s3:DeleteObject"] == TABLES
+    assert "arn:aws:s3:::lake/team/flights_removed/*" in every["s3:PutObject"]
+
+
 def test_a_reader() -> None:
     """It looks whether there is a list of what was taken out, which need not be."""
     looked_at = [*TABLES, "arn:aws:s3:::lake/team/flights_removed"]
