@@ -52,6 +52,7 @@ import sys, time, json, duckdb
 from importlib import resources
 folder = resources.files("duckdb_extension_delta").joinpath("extensions", f"v{duckdb.__version__}")
 connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+connection.execute("SET enable_progress_bar = false")
 connection.execute(f"LOAD '{folder.joinpath('delta.duckdb_extension')}'")
 took = {}
 for name, query in json.loads(sys.argv[2]).items():
@@ -180,7 +181,9 @@ def asked(spark: SparkSession, tables: PipelineTables, python: str | None) -> di
     }
     if python is not None:
         program = [python, "-c", _BY_EXTENSION, path, json.dumps(QUERIES)]
-        took["duckdb delta"] = json.loads(subprocess.run(program, check=True, capture_output=True, text=True).stdout)
+        took["duckdb delta"] = json.loads(
+            subprocess.run(program, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
+        )
     return took
 
 

@@ -265,11 +265,12 @@ def test_what_the_next_export_needs_is_kept(exported: PipelineTables, tmp_path: 
 
 
 def test_an_export_that_nobody_names_loses_its_files(exported: PipelineTables, tmp_path: Path) -> None:
-    """A day is enough then, also for Delta; the next export is refused with the cure."""
+    """A day is enough then, and the table's property stays; the next export is refused with the cure."""
     done = maintained(exported, only="vacuum", options={"vacuum": {"after": "1 day"}}, i_know=True)
     assert done.vacuum is not None
     assert (done.vacuum.files, done.vacuum.held_by) == (3, "")
     assert exported.main.read().count() == 4
+    assert "delta.deletedFileRetentionDuration" not in exported.main.properties()
     with pytest.raises((FilesLost, UsageError), match="up to which was exported"):
         exports.export(exported, Storage(), ExportRequest(place=f"{tmp_path}/out"))
 

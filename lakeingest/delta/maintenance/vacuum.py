@@ -1,8 +1,8 @@
 """The files that no version of a table names any more are deleted, by Delta's VACUUM, as long as nobody needs them.
 
 A VACUUM of n hours keeps what any version of these hours had. `delta.deletedFileRetentionDuration`, 7 days by default,
-is how long the log remembers which files these are, and how far back Delta lets anybody read; Delta 4.4 takes the hours
-from there, whatever RETAIN says. So where another duration is to hold, the property is set to it first.
+is how long the log remembers which files these are, and how far back Delta lets anybody read. So where more is to be
+kept, the property is set to it first. Less is taken from RETAIN, which Delta 4.4 leaves aside unless it is told not to.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ RETENTION = "delta.deletedFileRetentionDuration"
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 _LOGGED = "spark.databricks.delta.vacuum.logging.enabled"
 """Where this is not set, Delta logs no VACUUM on S3, and nobody could tell when one was made."""
+_HEEDED = {"spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false"}
+"""What lets Delta 4.4 heed RETAIN: by default it goes by the table's property, but for 0 hours."""
 _LISTING = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "64", "spark.sql.shuffle.partitions": "64"}
 """Tasks that list folders and compare paths. Of Spark's 10,000 a VACUUM of six files took 73 seconds on two cores."""
 _ENTRIES = 20
@@ -108,7 +110,7 @@ def vacuum(table: Table, plan: Vacuumed, properties: Mapping[str, str], *, check
     # Delta heeds the table's property and no other duration; but for zero hours.
     if hours and timedelta(hours=hours) != remembrance(properties):
         table.set_properties({RETENTION: f"interval {hours} hours"})
-    options = {_LOGGED: "true", **_LISTING, **({} if checked else {_CHECK: "false"})}
+    options = {_LOGGED: "true", **_HEEDED, **_LISTING, **({} if checked else {_CHECK: "false"})}
     with storage_failures(table.identifier), setting(table.spark, options):
         table.spark.sql(f"VACUUM {table.sql} RETAIN {hours} HOURS").collect()
     names = ("numFilesToDelete", "numDeletedFiles", "sizeOfDataToDelete")
