@@ -66,13 +66,16 @@ def forget(
     import lakeingest
     from lakeingest.cli import each_topic
     from lakeingest.config import file as pipeline_file
+
+    out = Output.of(output)
+    of_config = lakeingest.Pipeline
+    # Behind what says that Spark is not installed.
     from lakeingest.operations.erasure import job
     from lakeingest.operations.erasure.records import ErasureRequest
 
-    out = Output.of(output)
     job.check_now(now=now, is_known=i_know)
     configs = each_topic.configs([pipeline_file.read_any(file, os.environ) for file in files])
-    pipelines = [lakeingest.Pipeline(config, allow_code=allow_code) for config in configs]
+    pipelines = [of_config(config, allow_code=allow_code) for config in configs]
     request = ErasureRequest(where, why, tuple(search or ()), every)
     with out.progress("looking at the tables …") as say:
         certificate = job.forget([each.context for each in pipelines], request, now=now, dry_run=dry_run, say=say)

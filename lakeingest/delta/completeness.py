@@ -99,6 +99,10 @@ class CompletenessTable:
         with storage_failures(self.table.identifier):
             self.table.delete(f"pipeline = {ddl.text(self.pipeline)} AND sequence {which} {sequence}")
 
+    def counts(self, main: Table, version: int | None, only: Collection[datetime] = ()) -> dict[datetime, int]:
+        """See `period_counts`."""
+        return period_counts(main, self.periods, version, only)
+
     def declare(self, starts: Mapping[datetime, int], *, sequence: int, version: int | None, now: datetime) -> None:
         """Say of periods that they are complete; of one that is said already nothing changes.
 

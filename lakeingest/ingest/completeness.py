@@ -18,7 +18,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import cached_property
 
-from lakeingest.delta.completeness import CompletenessTable, period_counts
+from lakeingest.delta.completeness import CompletenessTable
 from lakeingest.errors import TableChanged
 from lakeingest.ingest.attempt import Attempt
 from lakeingest.ingest.context import RunContext
@@ -92,8 +92,7 @@ class Following:
     def _oldest(self, attempt: Attempt, table: CompletenessTable) -> datetime | None:
         """The oldest period that the main table has a row of, where nothing was said yet."""
         if self._first is None:
-            main, version = self._context.tables.main, attempt.execution.writer.version
-            counts = period_counts(main, table.periods, version)
+            counts = table.counts(self._context.tables.main, attempt.execution.writer.version)
             self._first = min(counts, default=None)
         return self._first
 
@@ -111,13 +110,11 @@ class Following:
         periods, writer, main = table.periods, attempt.execution.writer, self._context.tables.main
         writer.check_unchanged()
         if self._newest is None:
-            counts = {
-                start: n for start, n in period_counts(main, periods, writer.version).items() if start <= complete
-            }
+            counts = {start: n for start, n in table.counts(main, writer.version).items() if start <= complete}
             starts = sorted({*counts, complete})
         else:
             starts = [*periods.between(periods.after(self._newest), complete)]
-            counts = period_counts(main, periods, writer.version, starts)
+            counts = table.counts(main, writer.version, starts)
         rows = {start: counts.get(start, 0) for start in starts}
         # An attempt whose first batch is still to come may know of a later number, which a RESTORE took back.
         sequence = attempt.last.sequence if attempt.last else attempt.sequence

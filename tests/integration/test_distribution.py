@@ -52,6 +52,8 @@ WORDS = {
     "record": "v1.proto",
     "complete": "2026-11-23T14",
     "to": "/t2",
+    "where": "n = 1",
+    "why": "request 1",
 }
 """What to give for the parameters that commands require, by their name, and for a file that they only accept."""
 PLAIN = {

@@ -107,8 +107,7 @@ def vacuum(table: Table, plan: Vacuumed, properties: Mapping[str, str], *, check
     """
     # A minute has passed at most since it was planned.
     hours = math.ceil((datetime.now(UTC) - plan.before - timedelta(minutes=1)) / timedelta(hours=1))
-    # Delta heeds the table's property and no other duration; but for zero hours.
-    if hours and timedelta(hours=hours) != remembrance(properties):
+    if timedelta(hours=hours) > remembrance(properties):
         table.set_properties({RETENTION: f"interval {hours} hours"})
     options = {_LOGGED: "true", **_HEEDED, **_LISTING, **({} if checked else {_CHECK: "false"})}
     with storage_failures(table.identifier), setting(table.spark, options):
