@@ -190,11 +190,8 @@ class Report(Showable):
 
     def _not_proved(self) -> Iterator[str]:
         if self.files_by_log:
-            files, read = number_of(self.files_by_log, "file"), number_of(self.files_read or 0, "file")
-            yield (
-                f"  the rows of {read} were read, those of {files} are proved by the log and the receipts' sums; the "
-                "contents of these were not read: --deep reads them"
-            )
+            read = f"{number_of(self.files_read or 0, 'file')} read"
+            yield f"  {read}; {self.files_by_log:,} proved by the log, whose contents were not read: --deep reads all"
         if self.unproved:
             offsets = number_of(self.unproved, "offset")
             yield f"  {offsets}, in neither table, cannot be proved: quarantine's log was cleaned up"

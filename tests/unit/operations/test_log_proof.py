@@ -27,7 +27,7 @@ def test_only_the_newest_batch_is_read(tmp_path: Path) -> None:
     report = made.audit()
     assert (report.conserved, report.table, report.quarantine, report.summed) == (True, 48, 2, 2)
     assert (report.files_by_log, report.files_read) == (4, 2)
-    assert "the contents of these were not read: --deep reads them" in "\n".join(map(str, report.text))
+    assert "proved by the log, whose contents were not read: --deep reads all" in "\n".join(map(str, report.text))
     for file in made.main.files[:4]:
         (made.main.folder / file).write_bytes(b"x" * (made.main.folder / file).stat().st_size)
     assert made.audit() == report
@@ -164,7 +164,7 @@ def test_other_contents_of_the_same_size_are_said_to_be_unread(tmp_path: Path) -
     replace_object(made, swapped(made.main.places(first(made))))
     report = made.audit()
     assert (report.conserved, report.files_by_log) == (True, 4)
-    assert "not read: --deep reads them" in "\n".join(map(str, report.text))
+    assert "not read: --deep reads all" in "\n".join(map(str, report.text))
     deep = made.audit(deep=True)
     assert (deep.conserved, deep.missing, deep.duplicated) == (False, 1, 1)
 
