@@ -53,8 +53,8 @@ STEPS: dict[str, tuple[Rule, bool]] = {
 
 
 @pytest.fixture
-def world(stack: Addresses, spark: SparkSession, named: str) -> World:
-    """Three commits to table and quarantine."""
+def world(stack: Addresses, spark: SparkSession, named: str, s3: S3Proxy) -> World:
+    """Three commits to table and quarantine, which `s3` has made the bucket for."""
     world = World(stack, spark, named, table={"path": f"s3a://{BUCKET}/{named}"}, retry={"wait": "1 minute"})
     for start in range(3):
         world.produce(*clean_records(10, start * 10), DIRTY)
