@@ -17,11 +17,9 @@ PAGES = ROOT / "docs" / "how-to"
 
 def without_times(text: str) -> str:
     """Without what differs from run to run."""
-    return re.sub(
-        r"\d{4}-\d\d-\d\d|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+(\.\d+)?( ms| s\b|:)|:\d+|[0-9a-f]{8,}|[─━-]{2,}| +",
-        " ",
-        text,
-    )
+    times = r"\d{4}-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?|\d+(\.\d+)?( ms| s\b|:)|:\d+"
+    ids = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}"
+    return re.sub(rf"{times}|{ids}|[─━-]{{2,}}| +", " ", text)
 
 
 @pytest.mark.slow
