@@ -261,7 +261,7 @@ def of_history(pipeline: str, history: Sequence[Mapping[str, Any]], log: Restore
         receipt = Receipt.from_json(entry["userMetadata"])
         stands = restored_to is None or entry["version"] <= restored_to
         if stands and (reason := removal_reason(entry["userMetadata"], pipeline)):
-            removed[reason] += _deleted_rows(entry) or 0
+            removed[reason] += _deleted_rows(entry)
         elif stands and receipt is None and (deletion := _deletion(entry)):
             deletes.append(deletion)
         if receipt is None or receipt.pipeline != pipeline:

@@ -111,6 +111,13 @@ class PipelineTables:
         existing, removed = self.main.coordinates(ranges).union(refused), self.removals.coordinates(ranges)
         return (existing if removed is None else existing.union(removed)).distinct()
 
+    def of_topics(self, rows: DataFrame) -> DataFrame:
+        """Without the rows of other pipelines, as far as these have other topics. Topics that the file does not name,
+        those of a pattern or of a bronze table, are known from the rows alone.
+        """
+        topics = self.config.source.topics
+        return rows.where(F.col(TOPIC).isin(*topics)) if topics else rows
+
     # How far it has come -----------------------------------------------------------------------------------------
 
     def commit_logs(

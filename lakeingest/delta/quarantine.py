@@ -188,6 +188,14 @@ def of(table: DataFrame, pipeline: str) -> DataFrame:
     return whole(table).where((F.col("pipeline") == pipeline) & ~withdrawn)
 
 
+def as_records(table: DataFrame) -> DataFrame:
+    """Rows as the records that they were: for the columns see `kafka.reader.frame`."""
+    from pyspark.sql import functions as F
+
+    names = {"key": RAW_KEY, "value": RAW_VALUE, "headers": HEADERS}
+    return table.select(TOPIC, PARTITION, OFFSET, TIMESTAMP, *(F.col(n).alias(raw) for n, raw in names.items()))
+
+
 def unmoved(table: DataFrame) -> DataFrame:
     """The rows of records that are here and not in the main table: all but those that a replay has moved."""
     return table.where("moved IS NULL")

@@ -18,9 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pyspark.sql import functions as F
 
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
 
 Reason: TypeAlias = Literal["forgotten", "expired", "deleted"]
 Place: TypeAlias = Literal["table", "quarantine"]
-REASONS: tuple[Reason, ...] = get_args(Reason)
 COLUMNS = (
     "pipeline STRING, _topic STRING, _partition INT, low BIGINT, high BIGINT, reason STRING, place STRING, "
     "version BIGINT, who STRING, why STRING, at TIMESTAMP"
@@ -114,8 +111,8 @@ class Removals:
         if not self.exists:
             return places
         with storage_failures(self.table.identifier):
-            listed = self.coordinates(coordinates.extent(places))
-        return places if listed is None else places.join(listed, list(COORDINATES), "left_anti")
+            listed = coordinates.of(self.spread(self.rows()), coordinates.extent(places))
+        return places.join(listed, list(COORDINATES), "left_anti")
 
     def newest(self, reason: Reason, place: Place) -> int | None:
         """The newest version of one of the two tables whose records were taken out for that reason; None of none."""
@@ -205,4 +202,4 @@ def taken_places(table: Table, version: int, own_rows: Callable[[DataFrame], Dat
 
 def places_of(rows: DataFrame) -> DataFrame:
     """The coordinates of those rows that have some: _topic STRING, _partition INT, _offset BIGINT."""
-    return rows.select(*COORDINATES).where(reduce(and_, (F.col(name).isNotNull() for name in COORDINATES)))
+    return rows.select(*COORDINATES).dropna()

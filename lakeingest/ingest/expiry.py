@@ -124,7 +124,7 @@ class TableExpiry:
     def list_rows(self, where: str) -> int:
         """Step 1: list the rows for which a condition holds; the version of the table that has them."""
         version = TableHistory(self.table).newest()
-        self._list(self._of_topics(self.table.read(version).where(where)), version)
+        self._list(self.tables.of_topics(self.table.read(version).where(where)), version)
         return version
 
     def delete_partitions(self, where: str, version: int) -> None:
@@ -141,7 +141,7 @@ class TableExpiry:
             self.list_later(version, where)
             return
         # Delta counts the rows that a MERGE deletes, and an audit of mode upsert counts by it.
-        removals.take_out(self.table, self._of_topics(rows), "expired", self._codec)
+        removals.take_out(self.table, self.tables.of_topics(rows), "expired", self._codec)
         with storage_failures(self.table.identifier):
             remain = not (is_shared or without_coordinates(rows).isEmpty())
         if remain:
@@ -163,7 +163,7 @@ class TableExpiry:
             version = entry["version"]
             if not is_ours or version == since + 1:
                 continue
-            places = taken_places(self.table, version, lambda rows: self._of_topics(rows).where(where))
+            places = taken_places(self.table, version, lambda rows: self.tables.of_topics(rows).where(where))
             self._list(places, version - 1)
 
     def _by_timestamp(self, *, dry_run: bool) -> Expiry:
@@ -171,7 +171,7 @@ class TableExpiry:
         rows = self.table.read(version)
         if TIMESTAMP not in rows.columns:
             return Expiry(self.before)
-        rows = self._of_topics(rows).where(F.col(TIMESTAMP) < F.lit(self.before))
+        rows = self.tables.of_topics(rows).where(F.col(TIMESTAMP) < F.lit(self.before))
         expiry = self._counted(rows)
         if not dry_run and expiry.rows:
             self.before_commit(self.table)
@@ -179,13 +179,8 @@ class TableExpiry:
             self.tables.removals.take_out(self.table, rows, "expired", self._codec)
         return expiry
 
-    def _of_topics(self, rows: DataFrame) -> DataFrame:
-        """Without the rows of other pipelines, as far as these have other topics."""
-        topics = self.tables.config.source.topics
-        return rows.where(F.col(TOPIC).isin(*topics)) if topics else rows
-
     def _is_shared(self, rows: DataFrame) -> bool:
-        """Whether there are rows of these others."""
+        """Whether there are rows of pipelines that have other topics."""
         topics = self.tables.config.source.topics
         with storage_failures(self.table.identifier):
             return bool(topics) and not rows.where(~F.col(TOPIC).isin(*topics)).isEmpty()

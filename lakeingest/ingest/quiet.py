@@ -88,7 +88,7 @@ class QuietMaintenance:
 
     def _maintain(self, task: Task, most: MaintenanceLimits) -> Sequence[TableMaintenance]:
         options = self._options.model_copy(update={"most": most})
-        _, storage = endpoints.addresses(self._context.config)
+        storage = endpoints.storage(self._context.config)
         return maintenance.maintain(self._context.tables, storage, MaintenanceRequest(options, task), self._report)
 
     def _report(self, event: Maintained) -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from lakeingest.delta import commit_log, quarantine
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.removals import Place, taken_places
 from lakeingest.errors import UsageError
-from lakeingest.record import TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,14 +40,9 @@ def accept(tables: PipelineTables, why: str) -> dict[str, int]:
 
 
 def _accepted(tables: PipelineTables, why: str) -> Iterator[tuple[str, int]]:
-    name, topics = tables.config.known_as, tables.config.source.topics
-
-    def of_topics(rows: DataFrame) -> DataFrame:
-        # Topics of a pattern, and of a bronze table that names none, are known from the rows alone.
-        return rows.where(F.col(TOPIC).isin(*topics)) if topics else rows
-
+    name = tables.config.known_as
     each: tuple[tuple[Place, Table, Callable[[DataFrame], DataFrame]], ...] = (
-        ("table", tables.main, of_topics),
+        ("table", tables.main, tables.of_topics),
         ("quarantine", tables.quarantine, lambda rows: quarantine.unmoved(quarantine.of(rows, name))),
     )
     for place, table, own_rows in each:

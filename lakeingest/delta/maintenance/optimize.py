@@ -13,14 +13,13 @@ from lakeingest.errors import UsageError
 from lakeingest.schema import ddl
 from lakeingest.spark.failures import spark_failures, translate
 from lakeingest.spark.session import setting
+from lakeingest.spark.settings import CODEC
 
 if TYPE_CHECKING:
     from lakeingest.delta.table import Table
 
 # Both of Delta's limits: a file that is as large as the target is left alone.
 _LIMITS = ("spark.databricks.delta.optimize.maxFileSize", "spark.databricks.delta.optimize.minFileSize")
-_CODEC = "spark.sql.parquet.compression.codec"
-"""OPTIMIZE takes no option. By Spark's own codec, nine files of flights became three of 1.27 times as many bytes."""
 
 
 def compact(
@@ -45,7 +44,8 @@ def compact(
     condition = f" WHERE {where}" if where else ""
     order = f" ZORDER BY ({', '.join(map(ddl.quoted_path, order_by))})" if order_by else ""
     try:
-        with setting(table.spark, {**dict.fromkeys(_LIMITS, str(target)), _CODEC: compression}):
+        # OPTIMIZE takes no option. By Spark's own codec, nine files became three of 1.27 times as many bytes.
+        with setting(table.spark, {**dict.fromkeys(_LIMITS, str(target)), CODEC: compression}):
             metrics = table.spark.sql(f"OPTIMIZE {table.sql}{condition}{order}").collect()[0]["metrics"]
     except spark_failures() as failed:
         if order_by and "DELTA_ZORDERING" in str(failed):

@@ -18,15 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-
 from lakeingest.delta import commit_log, coordinates, quarantine, replay_marks, sealing
 from lakeingest.delta.receipt import JobFields, Receipt, of_replay, somebody
 from lakeingest.ingest import heal, latest_batch, preflight
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.job import Logs
 from lakeingest.ingest.microbatch import MicroBatchExecution
-from lakeingest.record import COORDINATES, HEADERS, NO_RANGES, RAW_KEY, RAW_VALUE, REFUSED, TIMESTAMP, Frontier
+from lakeingest.record import COORDINATES, NO_RANGES, REFUSED, Frontier
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -130,13 +128,7 @@ class ReplayJob:
         # A record that was refused, moved, taken back by a RESTORE and refused again may have two rows.
         refused = rows.join(existing, list(COORDINATES), "left_anti").dropDuplicates(list(COORDINATES))
         chosen = refused if self.limit is None else refused.orderBy(*COORDINATES).limit(self.limit)
-        return chosen.select(
-            *COORDINATES,
-            TIMESTAMP,
-            F.col("key").alias(RAW_KEY),
-            F.col("value").alias(RAW_VALUE),
-            F.col("headers").alias(HEADERS),
-        )
+        return quarantine.as_records(chosen)
 
     def _receipt(self) -> Receipt:
         tables = self.context.tables

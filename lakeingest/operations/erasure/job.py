@@ -25,8 +25,6 @@ from lakeingest.schema import ddl
 from lakeingest.spark.failures import storage_failures
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from lakeingest.delta.pipeline_tables import PipelineTables
 
 _VECTORS = "delta.enableDeletionVectors"
@@ -86,9 +84,9 @@ def forget(
     at, parts = datetime.now(UTC), list[PipelinePart]()
     for each in every:
         after = timedelta(0) if now else each.tables.config.maintenance.vacuum.after
-        due = _listed_at(each, request, at) + after
+        due = _listed_at(each, at) + after
         vacuumed = {} if dry_run or due > at else {table: _vacuum(table, after, say) for table in _tables(each.tables)}
-        parts.append(_part(each, shares[each.name], request, due, vacuumed))
+        parts.append(_part(each, shares[each.name], due, vacuumed))
     # 5.
     hits = () if dry_run else tuple(_hits(every, request, say))
     return Certificate.of(request, tuple(parts), hits, at, dry_run=dry_run)
@@ -187,17 +185,9 @@ def _tables(tables: PipelineTables) -> Iterator[Table]:
     yield from (table for table in every if table.schema() is not None)
 
 
-def _own_list(records: PipelineRecords, request: ErasureRequest) -> DataFrame | None:
-    """What the request has listed; None where there is no list."""
-    removals = records.tables.removals
-    if not removals.exists:
-        return None
-    return removals.rows().where((F.col("reason") == "forgotten") & (F.col("why") == request.why))
-
-
-def _listed_at(records: PipelineRecords, request: ErasureRequest, at: datetime) -> datetime:
+def _listed_at(records: PipelineRecords, at: datetime) -> datetime:
     """When the request has listed records last; `at` where it has none."""
-    rows, last = _own_list(records, request), None
+    rows, last = records.list_rows(), None
     if rows is not None:
         with storage_failures(records.tables.removals.table.identifier):
             last = rows.agg(F.unix_micros(F.max("at"))).collect()[0][0]
@@ -212,14 +202,13 @@ def _vacuum(table: Table, after: timedelta, say: Callable[[str], None]) -> Vacuu
 def _part(
     records: PipelineRecords,
     share: Mapping[str, set[Place]],
-    request: ErasureRequest,
     due: datetime,
     vacuumed: Mapping[Table, Vacuumed],
 ) -> PipelinePart:
     """What was done in one pipeline, and what is still due."""
     tables = records.tables
     counts = {"table": len(share["table"] | share["superseded"]), "quarantine": len(share["quarantine"])}
-    if (rows := _own_list(records, request)) is not None:
+    if (rows := records.list_rows()) is not None:
         with storage_failures(tables.removals.table.identifier):
             counts |= dict(map(tuple, rows.groupBy("place").agg(F.sum(F.expr("high - low"))).collect()))
     return PipelinePart(

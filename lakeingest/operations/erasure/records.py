@@ -16,16 +16,8 @@ from lakeingest.errors import UsageError, number_of
 from lakeingest.ingest.batch_plan import observed
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.microbatch import MicroBatchExecution
-from lakeingest.record import (
-    COORDINATES,
-    DROPPED,
-    HEADERS,
-    RAW_KEY,
-    RAW_VALUE,
-    TIMESTAMP,
-    OffsetRange,
-    OffsetRanges,
-)
+from lakeingest.record import COORDINATES, DROPPED, OffsetRange, OffsetRanges
+from lakeingest.spark import frames
 from lakeingest.spark.failures import spark_failures, storage_failures, summary
 
 if TYPE_CHECKING:
@@ -82,7 +74,7 @@ class PipelineRecords:
         places = {*self.listed}
         if self.is_condition:
             places |= self._collected(self._where(self.tables.main.read()))
-            places |= self._collected(self._source())
+            places |= self._of_source[0]
         return places | self._collected(self._refused()) | self._collected(self._holding_texts())
 
     def among(self, places: set[Place]) -> dict[str, set[Place]]:
@@ -95,7 +87,8 @@ class PipelineRecords:
         in_quarantine, moved = (
             self._shared(rows, frame) for rows in (quarantine.unmoved(refused), refused.where("moved IS NOT NULL"))
         )
-        superseded = self._superseded & places - in_table - in_quarantine
+        accepted = self._of_source[1] if self.tables.config.table.upserts else set[Place]()
+        superseded = accepted & places - in_table - in_quarantine
         return {"table": in_table, "superseded": superseded, "quarantine": in_quarantine, "moved": moved}
 
     def frame(self, places: set[Place]) -> DataFrame:
@@ -120,14 +113,18 @@ class PipelineRecords:
         with storage_failures(self.tables.quarantine.identifier):
             return self.tables.refused().where(left_out).count()
 
+    def list_rows(self) -> DataFrame | None:
+        """What the list has of this request as it stands now; None where there is no list."""
+        removals = self.tables.removals
+        if not removals.exists:
+            return None
+        return removals.rows().where((F.col("reason") == "forgotten") & (F.col("why") == self._request.why))
+
     @cached_property
     def listed(self) -> set[Place]:
         """What the same request has listed before."""
-        removals = self.tables.removals
-        if not removals.exists:
-            return set()
-        rows = removals.rows().where((F.col("reason") == "forgotten") & (F.col("why") == self._request.why))
-        return self._collected(removals.spread(rows))
+        rows = self.list_rows()
+        return set() if rows is None else self._collected(self.tables.removals.spread(rows))
 
     def _where(self, rows: DataFrame) -> DataFrame | None:
         """The rows for which the condition holds; None where they lack a column that it names."""
@@ -150,14 +147,7 @@ class PipelineRecords:
         if not self.is_condition:
             return None
         rows = sealing.opened(self.tables.refused(), self.tables.config.quarantine)
-        records = rows.dropDuplicates(list(COORDINATES)).select(
-            *COORDINATES,
-            TIMESTAMP,
-            F.col("key").alias(RAW_KEY),
-            F.col("value").alias(RAW_VALUE),
-            F.col("headers").alias(HEADERS),
-        )
-        return self._where(self._decided(records))
+        return self._where(self._decided(quarantine.as_records(rows.dropDuplicates(list(COORDINATES)))))
 
     def _holding_texts(self) -> DataFrame | None:
         """Refused records in whose bytes, or message, a text of the request stands."""
@@ -166,24 +156,22 @@ class PipelineRecords:
         rows = sealing.opened(self.tables.refused(), self.tables.config.quarantine)
         return rows.where(reduce(or_, map(_holds, self._request.search)))
 
-    @property
-    def _reads_source(self) -> bool:
-        """Whether records may be known from the source alone: others read it, or rows do not stay."""
-        config = self.tables.config
-        return bool(config.source.table) or config.table.upserts
-
-    def _source(self) -> DataFrame | None:
-        if not self._reads_source:
-            return None
-        return self._where(self._decided(self._source_records()))
-
     @cached_property
-    def _superseded(self) -> set[Place]:
-        """Of mode upsert: records that were accepted, whether or not they are rows."""
-        if not (self.tables.config.table.upserts and self.is_condition):
-            return set()
-        accepted = self._where(self._decided(self._source_records()).where(f"NOT {DROPPED}"))
-        return self._collected(accepted)
+    def _of_source(self) -> tuple[set[Place], set[Place]]:
+        """The records of the source that meet the condition, and those of them that are not dropped. It is read where
+        others read it too, or where rows do not stay.
+        """
+        config = self.tables.config
+        if not (self.is_condition and (config.source.table or config.table.upserts)):
+            return set(), set()
+        rows = self._where(self._decided(self._source_records()))
+        if rows is None:
+            return set(), set()
+        rows = frames.keep(rows.select(*COORDINATES, DROPPED))
+        try:
+            return self._collected(rows), self._collected(rows.where(f"NOT {DROPPED}"))
+        finally:
+            frames.release(rows)
 
     def _source_records(self) -> DataFrame:
         """What the source still has of the records that the pipeline has consumed."""
