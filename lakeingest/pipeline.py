@@ -126,7 +126,7 @@ class Pipeline:
             UsageError: the file names code, and nobody allowed it.
         """
         self._check_code()
-        logs = session.log_session(self.spark, self.storage, self.config.paths)
+        logs = session.log_session(self.spark)
         batch_gate = BatchGate(self.config, self.suite)
         return RunContext(self._whole, self.spark, self.source, self.suite, batch_gate, self.writer, logs)
 

@@ -161,19 +161,19 @@ class Removals:
         names = (*COORDINATES, *also)
         same = ("pipeline", *names) if of_pipeline else names
         keys = places.select(*names).distinct().withColumn("pipeline", F.lit(self.pipeline)).select(*same)
-        with self._saying(target, reason, codec):
-            target.merge(keys, same, "WHEN MATCHED THEN DELETE")
+        with self._saying(target, reason, codec) as apart:
+            apart.merge(keys, same, "WHEN MATCHED THEN DELETE")
 
     def delete(self, target: Table, where: str, reason: Reason, codec: str) -> None:
         """Delete the rows for which a condition holds, in SQL, in a commit that says so."""
-        with self._saying(target, reason, codec):
-            target.delete(where)
+        with self._saying(target, reason, codec) as apart:
+            apart.delete(where)
 
     @contextmanager
-    def _saying(self, target: Table, reason: Reason, codec: str) -> Iterator[None]:
+    def _saying(self, target: Table, reason: Reason, codec: str) -> Iterator[Table]:
         settings = {USER_METADATA: of_removal(self.pipeline, reason), CODEC: codec}
-        with storage_failures(target.identifier), session.setting(target.spark, settings):
-            yield
+        with storage_failures(target.identifier), session.statement_session(target.spark, settings) as spark:
+            yield Table(spark, target.identifier)
 
 
 def taken_places(table: Table, version: int, own_rows: Callable[[DataFrame], DataFrame]) -> DataFrame:

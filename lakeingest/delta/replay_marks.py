@@ -17,6 +17,7 @@ from lakeingest.delta import additions, commit_log, coordinates, quarantine
 from lakeingest.delta.commit_log import Commit
 from lakeingest.delta.pipeline_tables import PipelineTables
 from lakeingest.delta.receipt import Receipt, of_replay, somebody
+from lakeingest.delta.table import Table
 from lakeingest.delta.unsettled import Unsettled
 from lakeingest.errors import FilesLost, UsageError
 from lakeingest.record import COORDINATES
@@ -173,8 +174,8 @@ def _update(
             count = keys.count()
             if not count and of is None:
                 return 0
-            with session.setting(tables.spark, {USER_METADATA: of.to_json()} if of else {}):
-                tables.quarantine.update(keys, ("pipeline", *same), still, column)
+            with session.statement_session(tables.spark, {USER_METADATA: of.to_json()} if of else {}) as spark:
+                Table(spark, tables.quarantine.identifier).update(keys, ("pipeline", *same), still, column)
             return count
         finally:
             frames.release(keys)

@@ -13,10 +13,9 @@ alone, which all its threads share (delta-io/delta#3934). So each pipeline has a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -33,6 +32,7 @@ from lakeingest.delta.table import Table
 from lakeingest.errors import TableChanged
 from lakeingest.record import COORDINATES, DELETES, Frontier, OffsetRanges
 from lakeingest.schema import ddl
+from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures
 from lakeingest.spark.session import setting
 from lakeingest.spark.settings import CODEC, USER_METADATA
@@ -84,7 +84,7 @@ class Upsert:
         if options["mergeSchema"] == "true":
             # In a commit before, of no rows: Delta 4.0 adds no column by a MERGE that names it.
             table.append(rows.drop(DELETES).where("false"), {"mergeSchema": "true"})
-        with _view(rows, self.session) as view, setting(self.session, settings):
+        with frames.view(rows, self.session) as view, setting(self.session, settings):
             self.session.sql(self.statement(table, view, rows.columns)).collect()
             version = self.session.conf.get(LAST_VERSION, None)
         if table.spark is not self.session and version is not None:
@@ -128,24 +128,6 @@ def latest_of(rows: DataFrame, latest: LatestRows) -> DataFrame:
     for each in latest.order:
         tied &= F.lead(F.col(each.sql)).over(window) == F.col(each.sql)
     return last_two.withColumn(TIED, F.coalesce(tied, F.lit(False))).where(f"{_NUMBER} = 1").drop(_NUMBER)
-
-
-@contextmanager
-def _view(rows: DataFrame, target: SparkSession) -> Iterator[str]:
-    """A name by which a session knows rows of another one."""
-    name = f"lakeingest_{uuid4().hex}"
-    if rows.sparkSession is target:
-        rows.createOrReplaceTempView(name)
-        try:
-            yield name
-        finally:
-            target.catalog.dropTempView(name)
-        return
-    rows.createOrReplaceGlobalTempView(name)
-    try:
-        yield f"global_temp.{name}"
-    finally:
-        rows.sparkSession.catalog.dropGlobalTempView(name)
 
 
 @dataclass

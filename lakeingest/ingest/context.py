@@ -45,7 +45,7 @@ class RunContext:
     @cached_property
     def merge_session(self) -> SparkSession:
         """See `session.merge_session`."""
-        return session.merge_session(self.spark, self.config.storage, self.config.paths)
+        return session.merge_session(self.spark)
 
     def prefetch(self, *tables: Table) -> None:
         """Prepare the next commits to these tables, while there is nothing else to do."""

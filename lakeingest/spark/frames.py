@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
@@ -66,19 +66,32 @@ def computed(
 ) -> Result:
     """What `compute` makes of the result of a statement, which has names of frames in braces.
 
-    Over Spark Connect the frames are views. As parts of the statement protobuf's library would parse them, and it takes
-    no more than a hundred messages within each other: a frame of some 40 steps has more.
+    Frames of another session are views; over Spark Connect all are. As parts of the statement protobuf's library
+    would parse them, and it takes no more than a hundred messages within each other: a frame of some 40 steps has more.
     """
-    if not capabilities.of(session).connect:
+    if not capabilities.of(session).connect and all(frame.sparkSession is session for frame in frames.values()):
         return compute(session.sql(statement, None, **frames))
-    views = {name: f"frame_{uuid4().hex}" for name in frames}
+    with ExitStack() as views:
+        names = {name: views.enter_context(view(frame, session)) for name, frame in frames.items()}
+        return compute(session.sql(statement.format(**names)))
+
+
+@contextmanager
+def view(frame: DataFrame, session: SparkSession) -> Iterator[str]:
+    """A name by which a session knows a frame, also one of another session."""
+    name = f"lakeingest_{uuid4().hex}"
+    if frame.sparkSession is session:
+        frame.createOrReplaceTempView(name)
+        try:
+            yield name
+        finally:
+            session.catalog.dropTempView(name)
+        return
+    frame.createOrReplaceGlobalTempView(name)
     try:
-        for name, frame in frames.items():
-            frame.createOrReplaceTempView(views[name])
-        return compute(session.sql(statement.format(**views)))
+        yield f"global_temp.{name}"
     finally:
-        for view in views.values():
-            session.catalog.dropTempView(view)
+        frame.sparkSession.catalog.dropGlobalTempView(name)
 
 
 def for_new_columns(frame: DataFrame) -> DataFrame:

@@ -11,6 +11,7 @@ every user of the machine can read.
 from __future__ import annotations
 
 import json
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,12 +21,15 @@ from lakeingest.config import Storage
 from lakeingest.errors import SetupError
 from lakeingest.spark import jvm, launch, s3a
 from lakeingest.spark.platforms import capabilities, connect, local
-from lakeingest.spark.settings import AVRO_LIMITS, CHEAPER, FOR_LOGS, HIDDEN, UTC
+from lakeingest.spark.settings import AVRO_LIMITS, CHEAPER, FOR_LOGS, HIDDEN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_LOCK = threading.Lock()
+_USERS: dict[int, dict[str, tuple[int, str | None]]] = {}
+"""By session and name of a setting: how many blocks set it, and what it was before them."""
 _ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONF_DIR", "SPARK_HOME", "HADOOP_CONF_DIR")
 
 
@@ -98,36 +102,38 @@ def _running() -> SparkSession | None:
         return None
 
 
-def log_session(session: SparkSession, storage: Storage, paths: Sequence[str] = ()) -> SparkSession | None:
+def log_session(session: SparkSession) -> SparkSession | None:
     """A sibling of a session that computes the states of tables' logs for it (see `delta.prefetch`); None
     where there can be none.
     """
     if not capabilities.of(session).siblings:
         return None
-    sibling = _sibling(session, storage, paths)
+    sibling = capabilities.of(session).sibling()
     for option, value in FOR_LOGS.items():
         sibling.conf.set(option, value)
     return sibling
 
 
-def merge_session(session: SparkSession, storage: Storage, paths: Sequence[str] = ()) -> SparkSession:
+def merge_session(session: SparkSession) -> SparkSession:
     """A copy of a session in which nothing is committed but the MERGEs of one pipeline: what Delta writes to the log
     with a MERGE are settings of its session. The session itself over Spark Connect before Spark 4.1, which can have no
     copy: there a process may run one such pipeline.
     """
     if not capabilities.of(session).connect:
-        return _sibling(session, storage, paths)
+        return capabilities.of(session).sibling()
     return session.cloneSession() if hasattr(session, "cloneSession") else session
 
 
-def _sibling(session: SparkSession, storage: Storage, paths: Sequence[str]) -> SparkSession:
-    sibling = capabilities.of(session).sibling()
-    _hide(sibling)
-    # As the session has it, where its owner knows better.
-    for option in (*s3a.options(storage, paths), UTC):
-        if (value := session.conf.get(option, None)) is not None:
-            sibling.conf.set(option, value)
-    return sibling
+@contextmanager
+def statement_session(session: SparkSession, options: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A copy of a session for one statement, with settings of its own. Pipelines of one process share their session,
+    and what is set on it holds for the statements of all: how many tasks they have, what they write to tables' logs.
+
+    Over Spark Connect the session itself, since no other one knows its frames.
+    """
+    copy = session if capabilities.of(session).connect else capabilities.of(session).sibling()
+    with setting(copy, options):
+        yield copy
 
 
 def _hide(session: SparkSession) -> None:
@@ -137,18 +143,30 @@ def _hide(session: SparkSession) -> None:
 
 @contextmanager
 def setting(session: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
-    """What the session is set to within the block; what it was before comes back, if anything."""
-    before = {name: session.conf.get(name, None) for name in options}
-    try:
+    """What the session is set to within the block, or within several at once, which set a name to the same.
+
+    What it was before the first of them comes back after the last one, if anything.
+    """
+    with _LOCK:
+        users = _USERS.setdefault(id(session), {})
         for name, value in options.items():
+            count, before = users.get(name) or (0, session.conf.get(name, None))
+            users[name] = count + 1, before
             session.conf.set(name, value)
+    try:
         yield
     finally:
-        for name, old in before.items():
-            if old is None:
-                session.conf.unset(name)
-            else:
-                session.conf.set(name, old)
+        with _LOCK:
+            for name in options:
+                count, before = users.pop(name)
+                if count > 1:
+                    users[name] = count - 1, before
+                elif before is None:
+                    session.conf.unset(name)
+                else:
+                    session.conf.set(name, before)
+            if not users:
+                _USERS.pop(id(session), None)
 
 
 def _offer_functions(session: SparkSession, classes: Mapping[str, str]) -> None:

@@ -10,7 +10,6 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from support.pipelines.receipts import receipt, write
 
-from lakeingest.config import Storage
 from lakeingest.delta import prefetch
 from lakeingest.delta.table import Table
 from lakeingest.errors import Fenced
@@ -29,7 +28,7 @@ def jobs(spark: SparkSession, group: str, work: Callable[[], object]) -> int:
 
 def test_a_commit_finds_the_state_of_the_log(spark: SparkSession, tmp_path: Path) -> None:
     """What is left is one job, which writes the rows; without the jar a second asks the log what was committed."""
-    path, logs = tmp_path / "t", session.log_session(spark, Storage())
+    path, logs = tmp_path / "t", session.log_session(spark)
     assert logs is not None
     write(spark, path, receipt(1, 10))
     by_itself = jobs(spark, "by itself", lambda: write(spark, path, receipt(2, 20)))
@@ -41,7 +40,7 @@ def test_a_commit_finds_the_state_of_the_log(spark: SparkSession, tmp_path: Path
 
 def test_somebody_elses_commit_is_seen(spark: SparkSession, tmp_path: Path) -> None:
     """The state that was computed is not taken for a newer one."""
-    path, logs = tmp_path / "t", session.log_session(spark, Storage())
+    path, logs = tmp_path / "t", session.log_session(spark)
     assert logs is not None
     write(spark, path, receipt(1, 10))
     prefetch.prefetch_snapshots(logs, Table(spark, str(path))).join()
@@ -56,7 +55,7 @@ def test_somebody_elses_commit_is_seen(spark: SparkSession, tmp_path: Path) -> N
 
 def test_a_log_that_cannot_be_read(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Nothing is said: the commit will."""
-    logs = session.log_session(spark, Storage())
+    logs = session.log_session(spark)
     assert logs is not None
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)
     (tmp_path / "t" / "_delta_log" / f"{0:020}.json").write_text("{")
@@ -76,4 +75,4 @@ def test_databricks_is_left_alone(spark: SparkSession) -> None:
     """Its Delta keeps states in a way of its own."""
     theirs = spark.newSession()
     theirs.conf.set("spark.databricks.clusterUsageTags.sparkVersion", "16.4.x")
-    assert session.log_session(theirs, Storage()) is None
+    assert session.log_session(theirs) is None

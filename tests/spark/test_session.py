@@ -13,6 +13,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from lakeingest.delta.table import Table
 from lakeingest.local.machine import java
 from lakeingest.spark import jvm, session
 from lakeingest.spark.platforms import capabilities
@@ -94,3 +95,33 @@ def test_another_zone(spark: SparkSession) -> None:
     copy = capabilities.of(somebodys).in_utc()
     assert (copy.conf.get("spark.sql.session.timeZone"), copy.catalog.currentCatalog()) == ("UTC", "theirs")
     assert somebodys.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+
+
+def test_settings_of_two_blocks_end_with_the_last(spark: SparkSession) -> None:
+    """Two pipelines of one process in one session: what the first one restores is not what the second one set."""
+    name = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(name)
+    first, second = (session.setting(spark, {name: "64", "spark.lakeingest.trial": "on"}) for _ in range(2))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert (spark.conf.get(name), spark.conf.get("spark.lakeingest.trial")) == ("64", "on")
+    second.__exit__(None, None, None)
+    assert (spark.conf.get(name), spark.conf.get("spark.lakeingest.trial", None)) == (before, None)
+
+
+def test_a_statement_has_settings_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    """It reaches what the session reaches, and knows its frames; the session does not see its settings."""
+    spark.range(3).write.format("delta").save(str(tmp_path / "t"))
+    rows = spark.range(2)
+    with (
+        session.setting(spark, {"fs.s3a.bucket.trial.endpoint": "here"}),
+        session.statement_session(spark, {"spark.sql.shuffle.partitions": "64"}) as apart,
+    ):
+        assert (apart.conf.get("spark.sql.shuffle.partitions"), spark.conf.get("spark.sql.shuffle.partitions")) == (
+            "64",
+            "2",
+        )
+        assert apart.conf.get("fs.s3a.bucket.trial.endpoint") == "here"
+        Table(apart, str(tmp_path / "t")).merge(rows, ["id"], "WHEN MATCHED THEN DELETE")
+    assert [row[0] for row in spark.read.format("delta").load(str(tmp_path / "t")).collect()] == [2]

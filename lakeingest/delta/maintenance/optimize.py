@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lakeingest.errors import UsageError
 from lakeingest.schema import ddl
 from lakeingest.spark.failures import spark_failures, translate
-from lakeingest.spark.session import setting
+from lakeingest.spark.session import statement_session
 from lakeingest.spark.settings import CODEC
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def compact(
     order = f" ZORDER BY ({', '.join(map(ddl.quoted_path, order_by))})" if order_by else ""
     try:
         # OPTIMIZE takes no option. By Spark's own codec, nine files became three of 1.27 times as many bytes.
-        with setting(table.spark, {**dict.fromkeys(_LIMITS, str(target)), CODEC: compression}):
-            metrics = table.spark.sql(f"OPTIMIZE {table.sql}{condition}{order}").collect()[0]["metrics"]
+        with statement_session(table.spark, {**dict.fromkeys(_LIMITS, str(target)), CODEC: compression}) as spark:
+            metrics = spark.sql(f"OPTIMIZE {table.sql}{condition}{order}").collect()[0]["metrics"]
     except spark_failures() as failed:
         if order_by and "DELTA_ZORDERING" in str(failed):
             reason = next(iter(str(failed).splitlines()), "")

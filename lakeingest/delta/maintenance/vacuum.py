@@ -19,7 +19,7 @@ from lakeingest.config.maintenance import SAFE
 from lakeingest.delta.history import TableHistory
 from lakeingest.errors import StorageRefused
 from lakeingest.spark.failures import storage_failures
-from lakeingest.spark.session import setting
+from lakeingest.spark.session import statement_session
 
 if TYPE_CHECKING:
     from lakeingest.delta.table import Table
@@ -110,8 +110,8 @@ def vacuum(table: Table, plan: Vacuumed, properties: Mapping[str, str], *, check
     if timedelta(hours=hours) > remembrance(properties):
         table.set_properties({RETENTION: f"interval {hours} hours"})
     options = {_LOGGED: "true", **_HEEDED, **_LISTING, **({} if checked else {_CHECK: "false"})}
-    with storage_failures(table.identifier), setting(table.spark, options):
-        table.spark.sql(f"VACUUM {table.sql} RETAIN {hours} HOURS").collect()
+    with storage_failures(table.identifier), statement_session(table.spark, options) as spark:
+        spark.sql(f"VACUUM {table.sql} RETAIN {hours} HOURS").collect()
     names = ("numFilesToDelete", "numDeletedFiles", "sizeOfDataToDelete")
     metrics = _metrics(table)
     planned, deleted, size = (int(metrics[name]) if name in metrics else None for name in names)

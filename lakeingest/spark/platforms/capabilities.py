@@ -123,10 +123,13 @@ class Capabilities:
                 raise
 
     def sibling(self) -> SparkSession:
-        """A second session beside it, in which the name of a table means the same; see `siblings`."""
+        """A second session beside it, with the same settings, in which the name of a table means the same; see
+        `siblings`.
+        """
         sibling = self.session.newSession()
+        preset = sibling.conf.getAll
         for name, value in self.session.conf.getAll.items():
-            if name.startswith("spark.sql.catalog."):
+            if preset.get(name) != value:
                 sibling.conf.set(name, value)
         # As a text: Spark 4.2 takes a name for a column's where the catalog is Hive's.
         sibling.sql(f"SET CATALOG {ddl.text(self.session.catalog.currentCatalog())}")
