@@ -33,9 +33,9 @@ from lakeingest.ingest.turns import Turns
 from lakeingest.kafka.broker import Broker
 from lakeingest.operations import (
     adopt,
-    audit,
     backfill,
     compare,
+    full_audit,
     history,
     maintenance,
     plan,
@@ -346,7 +346,13 @@ class Pipeline:
         return status.of_pipeline(self, self.source, gated=self.suite is not None)
 
     def audit(
-        self, against: str | None = None, accept_deletes: str | None = None, *, deep: bool = False, since: bool = False
+        self,
+        against: str | None = None,
+        accept_deletes: str | None = None,
+        *,
+        deep: bool = False,
+        since: bool = False,
+        sign: str | None = None,
     ) -> Report:
         """Prove that each consumed record is in the table, in quarantine or a declared drop, once.
 
@@ -358,6 +364,7 @@ class Pipeline:
             accept_deletes: why the rows may be gone that others deleted: these are counted as deleted from now on.
             deep: whether to read the coordinates of every row, where the log alone would prove them, too.
             since: whether to go on from the newest verdict beside the table, and to keep one; see `verdicts`.
+            sign: the same, signed by the key in this file; see `signing.SigningKey`.
 
         Raises:
             UsageError: there is no table yet, `against` makes no sense, or nobody has deleted rows.
@@ -366,7 +373,7 @@ class Pipeline:
         Example:
             assert pipeline.audit().conserved
         """
-        return audit.of_pipeline(self, lambda: self.context, against, accept_deletes, deep=deep, since=since)
+        return full_audit.run(self, lambda: self.context, against, accept_deletes, deep=deep, since=since, sign=sign)
 
     def compare(self, prefix: str) -> Comparison:
         """What Connect's S3 sink wrote below a prefix, held against the tables; see `results.compare.Comparison`.

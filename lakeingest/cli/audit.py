@@ -42,9 +42,18 @@ def audit(
         typer.Option(
             "--since",
             help="Go on from the newest verdict that is kept beside the table, for what the table's log has forgotten, "
-            "and keep this one.",
+            "and keep this one. With --deep all of them are checked.",
         ),
     ] = False,
+    sign: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="The same, and sign the verdict with a private key (Ed25519, a file in PEM): those without its "
+            "signature prove nothing.",
+            show_default=False,
+        ),
+    ] = None,
     output: Format = "text",
 ) -> None:
     """Prove that every consumed record is in the table, in quarantine, or a declared drop, exactly once.
@@ -57,7 +66,7 @@ def audit(
 
         lakeingest audit pipelines/flights.yaml --deep
 
-        lakeingest audit pipelines/flights.yaml --since
+        lakeingest audit pipelines/flights.yaml --since --sign audits.pem
 
         lakeingest audit pipelines/orders.yaml --against s3a://lake/orders_bronze
 
@@ -69,5 +78,5 @@ def audit(
         file,
         Output.of(output),
         "counting records in both tables …",
-        lambda pipeline: pipeline.audit(against, accept_deletes, deep=deep, since=since),
+        lambda pipeline: pipeline.audit(against, accept_deletes, deep=deep, since=since, sign=sign),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,34 +25,15 @@ from lakeingest.ingest import preflight
 from lakeingest.operations import batch_sums, latest_audit, log_proof
 from lakeingest.operations.coordinate_runs import REMOVED, CoordinateRuns, Kind
 from lakeingest.operations.log_proof import LogProof
-from lakeingest.operations.readers import Owner, PipelineReader, answer
+from lakeingest.operations.readers import PipelineReader
 from lakeingest.operations.results.audit import Report
 from lakeingest.record import COORDINATES, TOPIC, Frontier, OffsetRange, OffsetRanges
 
 if TYPE_CHECKING:
     from lakeingest.delta.reader.log import DataFile
-    from lakeingest.ingest.context import RunContext
 
 NAMED = 20
 """Most coordinates that a report names of each kind."""
-
-
-def of_pipeline(
-    owner: Owner,
-    context: Callable[[], RunContext],
-    against: str | None,
-    accept_deletes: str | None,
-    *,
-    deep: bool = False,
-    since: bool = False,
-) -> Report:
-    """See `Pipeline.audit`. Files are asked rather than Spark, as the log may tell what Spark would read."""
-    from lakeingest.operations import accepted_deletes, latest_comparison, verdicts
-
-    accepted = {} if accept_deletes is None else accepted_deletes.accept(owner.tables, accept_deletes)
-    report = replace(answer(owner, partial(audit, deep=deep), files_first=not deep), accepted=accepted)
-    report = latest_comparison.compare(report, context, against)
-    return verdicts.go_on(report, owner.config.table.identifier, owner.storage) if since else report
 
 
 def audit(reader: PipelineReader, *, deep: bool = False) -> Report:

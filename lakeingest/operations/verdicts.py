@@ -1,5 +1,7 @@
 """What audits have proved, kept beside the table: one small object each, which bears the hash of the one before.
 
+Its name has its own hash; a signature lies beside it, if there is a key.
+
 Receipts go with the clean-up of the table's log, after 30 days by Delta's default. A verdict stays, whatever is done to
 the tables, and says up to which offsets an audit has proved them. So rows that are older than the log's receipts were
 proved, if the log goes on where that proof ended, or before, and they are not more than it counted.
@@ -9,6 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,8 +22,11 @@ from lakeingest.config import Storage, location
 from lakeingest.delta.reader.log import OfflineLog, Unreadable, store
 from lakeingest.errors import StorageUnreachable, TableMismatch, UsageError
 from lakeingest.operations.results.audit import Report
+from lakeingest.operations.signing import SigningKey
 
 FORM = 1
+_NAME, _SIGNATURE = re.compile(r"(\d{6,})-([0-9a-f]{64})\.json"), ".sig"
+_AT_ONCE = 16
 _COUNTS = ("consumed", "table", "quarantine", "dropped", "gaps", "lost", "earlier", "files_by_log", "files_read")
 
 
@@ -27,12 +35,16 @@ def folder_of(table: str) -> str:
     return f"{table.rstrip('/')}_proofs"
 
 
-def go_on(report: Report, table: str, storage: Storage) -> Report:
+def go_on(
+    report: Report, table: str, storage: Storage, key: SigningKey | None = None, *, check_all: bool = False
+) -> Report:
     """The report, with what the newest verdict proves of it; and a new verdict, if all is conserved.
 
     Args:
         report: of an audit just now.
         table: the table's path.
+        key: signs the new one; one without its signature proves nothing then.
+        check_all: whether to check all verdicts, and not the newest alone.
 
     Raises:
         UsageError: the table has a name alone, or its store can be written to by Spark alone.
@@ -44,10 +56,13 @@ def go_on(report: Report, table: str, storage: Storage) -> Report:
             f"{table} is a name, and verdicts are kept beside a path", cure="name the table by table.path in the file"
         )
     try:
-        state, chain = OfflineLog(table, storage).state, _Chain.of(table, storage)
+        state, chain = OfflineLog(table, storage).state, _Chain.of(table, storage, key)
         about = {"pipeline": report.pipeline, "table_id": state.metadata["id"]}
-        if chain.newest and about.items() <= chain.newest.items():
-            report = _with_proof(report, chain.newest)
+        if check_all:
+            chain.check()
+        newest = chain.newest()
+        if newest and about.items() <= newest.items():
+            report = _with_proof(report, newest)
         verdict = {**about, "version": state.version, **_verdict(report)}
         return replace(report, verdict=chain.append(verdict)) if report.conserved else report
     except Unreadable as why:
@@ -80,41 +95,82 @@ def _verdict(report: Report) -> dict[str, Any]:
 
 
 class _Chain:
-    """The verdicts of one table, the oldest first."""
+    """The verdicts of one table, by what their objects are called: their number, and the hash of what is in them.
 
-    def __init__(self, filesystem: Any, folder: str, texts: list[bytes]) -> None:
-        self._filesystem, self._folder, self._texts = filesystem, folder, texts
-        before = ""
-        for number, text in enumerate(texts, 1):
-            verdict = json.loads(text)
-            if (verdict["number"], verdict["before"]) != (number, before):
-                raise TableMismatch(
-                    f"verdict {number} in {folder} does not follow the one before it: somebody has changed them",
-                    cure="see the history of these objects; move the folder away, and the next audit begins anew",
-                )
-            before = hashlib.sha256(text).hexdigest()
-        self._hash = before
+    Two audits at once may both follow the same verdict. Then two objects have the same number, and both stay.
+    """
+
+    def __init__(self, filesystem: Any, folder: str, names: Sequence[str], key: SigningKey | None) -> None:
+        self._filesystem, self._folder, self._key = filesystem, folder, key
+        self._hashes = [match.groups() for match in map(_NAME.fullmatch, sorted(names)) if match]
+        self._signatures = {name for name in names if name.endswith(_SIGNATURE)}
+        for at, (number, _) in enumerate(self._hashes):
+            if int(number) > 1 + (int(self._hashes[at - 1][0]) if at else 0):
+                raise self._broken(int(number))
 
     @classmethod
-    def of(cls, table: str, storage: Storage) -> _Chain:
+    def of(cls, table: str, storage: Storage, key: SigningKey | None) -> _Chain:
         from pyarrow import fs
 
         filesystem, folder = store(folder_of(table), storage)
         infos = filesystem.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-        paths = sorted(info.path for info in infos if info.path.endswith(".json"))
-        return cls(filesystem, folder, [filesystem.open_input_stream(path).read() for path in paths])
+        return cls(filesystem, folder, [info.base_name for info in infos], key)
 
-    @property
     def newest(self) -> dict[str, Any] | None:
-        """None where there is none yet."""
-        return json.loads(self._texts[-1]) if self._texts else None
+        """The one that is followed; None where there is none that proves anything: none at all, or none with a
+        signature, where there is a key.
+        """
+        number = self._hashes[-1][0] if self._hashes else None
+        verdicts = [self._read(*each) for each in self._hashes if each[0] == number]
+        return max(filter(None, verdicts), key=lambda each: (each["at"], each["table_id"]), default=None)
+
+    def check(self) -> None:
+        """Read them all.
+
+        Raises:
+            TableMismatch: one was changed, or does not follow one before it.
+        """
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            [*pool.map(lambda each: self._read(*each), self._hashes)]
 
     def append(self, verdict: dict[str, Any]) -> int:
         """Keep a verdict, and give its number."""
-        number = len(self._texts) + 1
-        text = json.dumps({"number": number, "before": self._hash, **verdict}, indent=1).encode()
+        before_number, before = self._hashes[-1] if self._hashes else (0, "")
+        number = int(before_number) + 1
+        text = json.dumps({"number": number, "before": before, **verdict}, indent=1).encode()
         if self._filesystem.type_name == "local":
             self._filesystem.create_dir(self._folder)
-        with self._filesystem.open_output_stream(f"{self._folder}/{number:06}.json") as stream:
-            stream.write(text)
+        name = f"{self._folder}/{number:06}-{_hash(text)}.json"
+        # The signature first: a verdict without one would prove nothing.
+        objects = {name + _SIGNATURE: self._key.sign(text)} if self._key else {}
+        for path, content in {**objects, name: text}.items():
+            with self._filesystem.open_output_stream(path) as stream:
+                stream.write(content)
         return number
+
+    def _read(self, number: str, digest: str) -> dict[str, Any] | None:
+        """A verdict; None where it is not signed, and there is a key."""
+        name = f"{number}-{digest}.json"
+        text = self._filesystem.open_input_stream(f"{self._folder}/{name}").read()
+        verdict: dict[str, Any] = json.loads(text) if _hash(text) == digest else {}
+        before = (f"{int(number) - 1:06}", verdict.get("before"))
+        if verdict.get("number") != int(number) or before not in (*self._hashes, ("000000", "")):
+            raise self._broken(int(number))
+        if self._key is None:
+            return verdict
+        if name + _SIGNATURE not in self._signatures:
+            return None
+        signature = self._filesystem.open_input_stream(f"{self._folder}/{name}{_SIGNATURE}").read()
+        if not self._key.verifies(text, signature):
+            raise self._broken(int(number), "has another signature than the key's")
+        return verdict
+
+    def _broken(self, number: int, how: str = "does not follow the one before it") -> TableMismatch:
+        return TableMismatch(
+            f"verdict {number} in {self._folder} {how}: somebody has changed them",
+            cure="see the history of these objects; move the folder away, and the next audit begins anew",
+        )
+
+
+def _hash(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()

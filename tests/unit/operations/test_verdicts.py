@@ -7,12 +7,15 @@ import json
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from support.tables import WrittenPipeline
 
 from lakeingest.config import Storage
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.operations import verdicts
 from lakeingest.operations.results.audit import Report
+from lakeingest.operations.signing import SigningKey
 
 
 @pytest.fixture
@@ -24,8 +27,8 @@ def made(tmp_path: Path) -> WrittenPipeline:
     return made
 
 
-def proved(made: WrittenPipeline) -> Report:
-    return verdicts.go_on(made.audit(), str(made.main.folder), Storage())
+def proved(made: WrittenPipeline, key: SigningKey | None = None, *, check_all: bool = False) -> Report:
+    return verdicts.go_on(made.audit(), str(made.main.folder), Storage(), key, check_all=check_all)
 
 
 def objects(made: WrittenPipeline) -> list[Path]:
@@ -69,11 +72,13 @@ def test_more_rows_than_were_counted(made: WrittenPipeline) -> None:
     assert (made.audit().earlier, proved(made).proved_by) == (25, {})
 
 
-def test_a_table_made_anew_has_no_verdict(made: WrittenPipeline, tmp_path: Path) -> None:
+def test_a_table_made_anew_has_no_verdict(made: WrittenPipeline) -> None:
     """Its rows are others."""
     proved(made)
     (file,) = objects(made)
-    file.write_text(json.dumps({**json.loads(file.read_text()), "table_id": "another"}))
+    text = json.dumps({**json.loads(file.read_text()), "table_id": "another"}).encode()
+    file.with_name(f"000001-{hashlib.sha256(text).hexdigest()}.json").write_bytes(text)
+    file.unlink()
     made.batch({0: 30, 1: 9})
     made.main.clean_up(2)
     assert proved(made).proved_by == {}
@@ -86,17 +91,86 @@ def test_no_verdict_of_what_is_not_conserved(made: WrittenPipeline) -> None:
 
 
 def test_a_changed_verdict_is_noticed(made: WrittenPipeline) -> None:
-    """Each has the hash of the one before; so does a gap."""
+    """The newest always, an earlier one where all are checked; and a gap."""
     for _ in range(3):
         proved(made)
-    second = objects(made)[1]
-    text = second.read_text()
-    second.write_text(text.replace('"table": 24', '"table": 25'))
+    _, second, third = objects(made)
+    texts = {each: each.read_text() for each in (second, third)}
+    third.write_text(texts[third].replace('"table": 24', '"table": 25'))
     with pytest.raises(TableMismatch, match=r"verdict 3 in .* does not follow"):
         proved(made)
-    second.unlink()
+    third.write_text(texts[third])
+    second.write_text(texts[second].replace('"table": 24', '"table": 25'))
     with pytest.raises(TableMismatch, match=r"verdict 2 in .* does not follow"):
+        proved(made, check_all=True)
+    assert proved(made).verdict == 4
+    second.unlink()
+    with pytest.raises(TableMismatch, match=r"verdict 3 in .* does not follow"):
         proved(made)
+
+
+def test_a_forged_verdict_follows_none(made: WrittenPipeline) -> None:
+    """Its own hash is right, and no verdict has the one that it says it follows; or it says that it is the first."""
+    proved(made)
+    (first,) = objects(made)
+    for before in ("0" * 64, ""):
+        text = json.dumps({**json.loads(first.read_text()), "number": 2, "before": before}).encode()
+        forged = first.with_name(f"000002-{hashlib.sha256(text).hexdigest()}.json")
+        forged.write_bytes(text)
+        with pytest.raises(TableMismatch, match=r"verdict 2 in .* does not follow"):
+            proved(made)
+        forged.unlink()
+
+
+def test_two_audits_at_once_keep_both_verdicts(made: WrittenPipeline) -> None:
+    """Both follow the same one, and the next one follows one of them."""
+    proved(made)
+    chains = [verdicts._Chain.of(str(made.main.folder), Storage(), None) for _ in range(2)]
+    first = chains[0].newest() or {}
+    own = {name: value for name, value in first.items() if name not in ("number", "before")}
+    assert [chain.append({**own, "at": at}) for chain, at in zip(chains, "ab", strict=True)] == [2, 2]
+    assert [each.name[:6] for each in objects(made)] == ["000001", "000002", "000002"]
+    assert proved(made, check_all=True).verdict == 3
+
+
+def key_in(folder: Path, name: str) -> SigningKey:
+    path = folder / f"{name}.pem"
+    path.write_bytes(in_pem(ed25519.Ed25519PrivateKey.generate()))
+    return SigningKey(path)
+
+
+def in_pem(key: ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def test_a_signed_verdict(made: WrittenPipeline, tmp_path: Path) -> None:
+    """It proves what is older; one without a signature proves nothing, and one by another key is an error."""
+    proved(made)
+    made.batch({0: 30, 1: 9})
+    made.main.clean_up(2)
+    key = key_in(tmp_path, "audits")
+    assert proved(made, key).proved_by == {}
+    made.batch({0: 40, 1: 9})
+    made.main.clean_up(3)
+    assert proved(made, key).proved_by["verdict"] == 2
+    with pytest.raises(TableMismatch, match=r"verdict 3 in .* has another signature than the key's"):
+        proved(made, key_in(tmp_path, "another"))
+
+
+_DAMAGED = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
+
+
+@pytest.mark.parametrize("text", [None, "no key", _DAMAGED, "rsa"])
+def test_a_file_that_holds_no_signing_key(tmp_path: Path, text: str | None) -> None:
+    """The error says how one is made."""
+    path = tmp_path / "key.pem"
+    if text == "rsa":
+        path.write_bytes(in_pem(rsa.generate_private_key(65537, 2048)))
+    elif text is not None:
+        path.write_text(text)
+    with pytest.raises(UsageError, match="openssl genpkey -algorithm ed25519") as refused:
+        SigningKey(path)
+    assert ("No such file" if text is None else "no key of Ed25519") in str(refused.value)
 
 
 def test_a_table_by_name_has_no_place_for_verdicts(made: WrittenPipeline) -> None:
