@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -200,20 +200,20 @@ def audited_each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     """
     proof = audit.audit
 
-    def every(reader: PipelineReader, *, deep: bool = False) -> Report:
+    def every(reader: PipelineReader, *, deep: bool = False, proved: Collection[int] = ()) -> Report:
         storage = endpoints.addresses(reader.config)[1]
         try:
-            report = proof(reader, deep=deep)
+            report = proof(reader, deep=deep, proved=proved)
         except LakeingestError:
             with pytest.raises(Unreadable):
                 proof(FileTables(reader.config, storage))
             raise
-        spark = SparkSession.getActiveSession()
-        also: list[PipelineReader] = [SparkTables(PipelineTables(spark, reader.config))] if spark else []
-        for other in (*also, FileTables(reader.config, storage)):
-            for each in (False, True):
-                with suppress(Unreadable):
-                    assert without_files(proof(other, deep=each)) == without_files(report)
+        spark, by_files = SparkSession.getActiveSession(), isinstance(reader, FileTables)
+        if spark and by_files:
+            assert without_files(proof(SparkTables(PipelineTables(spark, reader.config)))) == without_files(report)
+        for each in {False, True} - ({deep} if by_files else set()):
+            with suppress(Unreadable):
+                assert without_files(proof(FileTables(reader.config, storage), deep=each)) == without_files(report)
         return report
 
     if "unit" not in request.path.parts:

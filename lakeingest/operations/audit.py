@@ -10,7 +10,7 @@ offsets are records, the sums that were committed say which rows of a batch have
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -36,11 +36,12 @@ NAMED = 20
 """Most coordinates that a report names of each kind."""
 
 
-def audit(reader: PipelineReader, *, deep: bool = False) -> Report:
+def audit(reader: PipelineReader, *, deep: bool = False, proved: Collection[int] = frozenset()) -> Report:
     """Prove the pipeline's conservation, or say what is missing or double.
 
     Args:
         deep: whether to read the coordinates of every row, of files too whose rows the log tells (see `log_proof`).
+        proved: versions of commits whose receipts' sums need not be computed again.
 
     Raises:
         StorageUnreachable: a table cannot be read.
@@ -49,7 +50,7 @@ def audit(reader: PipelineReader, *, deep: bool = False) -> Report:
     log, refused = reader.commit_logs(back=None)
     preflight.check_still_adopted(reader.config, log)
     unsettled, upserts = reader.unsettled(), reader.config.table.upserts
-    prove = LogProof.none if deep or upserts else partial(log_proof.of, reader)
+    prove = LogProof.none if deep or upserts else partial(log_proof.of, reader, proved=proved)
     proof = prove(log.since_adoption, refused)
     report = of_logs(
         reader.config,
@@ -165,6 +166,7 @@ def of_logs(
         files_read=None if proof.rest is None else len(proof.rest),
         frontier=_by_name(log.frontier),
         begins=_by_name(from_log.begins),
+        batches=tuple(sorted(proof.batches)),
     )
 
 

@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakeingest.operations import audit, verdicts
+from lakeingest.operations import audit
 from lakeingest.operations.readers import Owner, answer
 from lakeingest.operations.results.audit import Report
 from lakeingest.operations.signing import SigningKey
+from lakeingest.operations.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from lakeingest.ingest.context import RunContext
@@ -34,8 +35,8 @@ def run(
 
     key = SigningKey(Path(sign)) if sign is not None else None
     accepted = {} if accept_deletes is None else accepted_deletes.accept(owner.tables, accept_deletes)
-    report = replace(answer(owner, partial(audit.audit, deep=deep), files_first=not deep), accepted=accepted)
+    verdicts = Verdicts(owner.config, owner.storage, key, check_all=deep) if since or key is not None else None
+    proof = partial(audit.audit, deep=deep, proved=verdicts.proved if verdicts else ())
+    report = replace(answer(owner, proof, files_first=not deep), accepted=accepted)
     report = latest_comparison.compare(report, context, against)
-    if not since and key is None:
-        return report
-    return verdicts.go_on(report, owner.config.table.identifier, owner.storage, key, check_all=deep)
+    return verdicts.go_on(report) if verdicts else report

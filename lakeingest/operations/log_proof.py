@@ -65,11 +65,14 @@ class LogProof:
         return cls(batch_sums.with_sums(log, refused))
 
 
-def of(reader: PipelineReader, log: CommitLog, refused: CommitLog) -> LogProof:
+def of(
+    reader: PipelineReader, log: CommitLog, refused: CommitLog, *, proved: Collection[int] = frozenset()
+) -> LogProof:
     """What the log tells of the rows of the pipeline's table.
 
     Args:
         log, refused: what the pipeline, and its backfills, committed to the table and to quarantine.
+        proved: versions of commits whose receipts' sums are known to be those of their offsets.
 
     Raises:
         Unreadable, StorageUnreachable: a log, or quarantine, cannot be read.
@@ -78,13 +81,13 @@ def of(reader: PipelineReader, log: CommitLog, refused: CommitLog) -> LogProof:
     if groups is None:
         return LogProof.none(log, refused)
     summed = batch_sums.with_sums(log, refused)
-    batches = _proved_batches(reader, summed)
-    proved = [group for group in groups if _is_proved(group, batches)]
-    sizes = reader.main.replaced([file for group in proved for file in group.files])
+    batches = _proved_batches(reader, summed, proved)
+    certain = [group for group in groups if _is_proved(group, batches)]
+    sizes = reader.main.replaced([file for group in certain for file in group.files])
     # Whoever reads a file that is gone says so.
-    proved = [group for group in proved if not any(sizes.get(file.path, 0) is None for file in group.files)]
-    files = {file.path: file for group in proved for file in group.files}
-    versions = frozenset[int]().union(*(group.versions for group in proved))
+    certain = [group for group in certain if not any(sizes.get(file.path, 0) is None for file in group.files)]
+    files = {file.path: file for group in certain for file in group.files}
+    versions = frozenset[int]().union(*(group.versions for group in certain))
     return LogProof(
         summed,
         OffsetRanges(tuple(s for version in versions for s in batches[version])).merged,
@@ -105,7 +108,9 @@ def _is_proved(group: RowGroup, batches: Mapping[int, OffsetRanges]) -> bool:
     return lineage.rows(group.files) == sum(batches[version].offsets for version in group.versions)
 
 
-def _proved_batches(reader: PipelineReader, batches: Sequence[Summed]) -> dict[int, OffsetRanges]:
+def _proved_batches(
+    reader: PipelineReader, batches: Sequence[Summed], proved: Collection[int]
+) -> dict[int, OffsetRanges]:
     """Version of a batch's commit → the coordinates of its rows, where the sums prove them."""
     in_quarantine = _Runs()
     if any(batch.quarantine.rows for batch in batches):
@@ -119,11 +124,14 @@ def _proved_batches(reader: PipelineReader, batches: Sequence[Summed]) -> dict[i
         for batch, rows, refusals in each
         if (rows.offsets, refusals.offsets) == (batch.table.rows, batch.quarantine.rows)
     ]
-    sums = range_sums.of([ranges for _, rows, refusals in likely for ranges in (rows, refusals)])
+    new = [batch.commit for batch, *_ in likely if batch.commit.version not in proved]
+    of_offsets = range_sums.of([commit.receipt.ranges for commit in new])
+    sums = {commit.version: each for commit, each in zip(new, of_offsets, strict=True)}
+    # What is left of a batch's offsets without its refusals has the sums that are left.
     return {
         batch.commit.version: rows
-        for (batch, rows, _), of_rows, of_refusals in zip(likely, sums[::2], sums[1::2], strict=True)
-        if (of_rows, of_refusals) == (batch.table, batch.quarantine)
+        for (batch, rows, _), of_refusals in zip(likely, range_sums.of([each[2] for each in likely]), strict=True)
+        if of_refusals == batch.quarantine and sums.get(batch.commit.version, batch.committed) == batch.committed
     }
 
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
-from lakeingest.config import Storage, location
+from lakeingest.config import PipelineConfig, Storage, location
 from lakeingest.delta.reader.log import OfflineLog, Unreadable, store
 from lakeingest.errors import StorageUnreachable, TableMismatch, UsageError
 from lakeingest.operations.results.audit import Report
@@ -35,36 +37,62 @@ def folder_of(table: str) -> str:
     return f"{table.rstrip('/')}_proofs"
 
 
-def go_on(
-    report: Report, table: str, storage: Storage, key: SigningKey | None = None, *, check_all: bool = False
-) -> Report:
-    """The report, with what the newest verdict proves of it; and a new verdict, if all is conserved.
+class Verdicts:
+    """The verdicts of a pipeline's table, before an audit and behind it.
+
+    Attributes:
+        proved: the versions of commits whose receipts' sums the newest verdict has proved: they are not computed again.
 
     Args:
-        report: of an audit just now.
-        table: the table's path.
         key: signs the new one; one without its signature proves nothing then.
         check_all: whether to check all verdicts, and not the newest alone.
 
     Raises:
-        UsageError: the table has a name alone, or its store can be written to by Spark alone.
-        StorageUnreachable: a verdict cannot be read or written.
+        UsageError: the table has a name alone, or its store can be written to by Spark alone; or there is none yet.
+        StorageUnreachable: a verdict cannot be read.
         TableMismatch: a verdict does not follow the one before it: somebody has changed them.
     """
-    if not location.is_path(table):
-        raise UsageError(
-            f"{table} is a name, and verdicts are kept beside a path", cure="name the table by table.path in the file"
-        )
+
+    def __init__(
+        self, config: PipelineConfig, storage: Storage, key: SigningKey | None, *, check_all: bool = False
+    ) -> None:
+        self._table = config.table.identifier
+        if not location.is_path(self._table):
+            raise UsageError(
+                f"{self._table} is a name, and verdicts are kept beside a path",
+                cure="name the table by table.path in the file",
+            )
+        with _failures(self._table):
+            state, self._chain = OfflineLog(self._table, storage).state, _Chain.of(self._table, storage, key)
+            self._about = {"pipeline": config.name, "table_id": state.metadata["id"]}
+            if check_all:
+                self._chain.check()
+            newest = self._chain.newest()
+        self._newest = newest if newest and self._about.items() <= newest.items() else None
+        runs = self._newest["batches"] if self._newest else ()
+        self.proved = frozenset(chain.from_iterable(range(first, last + 1) for first, last in runs))
+
+    def go_on(self, report: Report) -> Report:
+        """The report of an audit, with what the newest verdict proves of it; and a new verdict, if all is conserved.
+
+        Raises:
+            StorageUnreachable: it cannot be written.
+        """
+        if self._newest:
+            report = _with_proof(report, self._newest)
+        if not report.conserved:
+            return report
+        with _failures(self._table):
+            return replace(report, verdict=self._chain.append({**self._about, **_verdict(report)}))
+
+
+@contextmanager
+def _failures(table: str) -> Iterator[None]:
+    """Raises:
+    UsageError, StorageUnreachable: what there is to say where verdicts cannot be read or written.
+    """
     try:
-        state, chain = OfflineLog(table, storage).state, _Chain.of(table, storage, key)
-        about = {"pipeline": report.pipeline, "table_id": state.metadata["id"]}
-        if check_all:
-            chain.check()
-        newest = chain.newest()
-        if newest and about.items() <= newest.items():
-            report = _with_proof(report, newest)
-        verdict = {**about, "version": state.version, **_verdict(report)}
-        return replace(report, verdict=chain.append(verdict)) if report.conserved else report
+        yield
     except Unreadable as why:
         raise UsageError(f"verdicts cannot be kept beside {table}: {why}", cure="audit without --since") from why
     except OSError as failed:
@@ -89,9 +117,21 @@ def _verdict(report: Report) -> dict[str, Any]:
         "lakeingest_verdict": FORM,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "frontier": report.frontier,
+        "batches": _in_runs(report.batches),
         "counts": {name: getattr(report, name) for name in _COUNTS},
         "proved_by": report.proved_by,
     }
+
+
+def _in_runs(versions: Sequence[int]) -> list[list[int]]:
+    """The first and the last of each run of versions."""
+    runs = list[list[int]]()
+    for version in versions:
+        if runs and version == runs[-1][1] + 1:
+            runs[-1][1] = version
+        else:
+            runs.append([version, version])
+    return runs
 
 
 class _Chain:

@@ -289,3 +289,49 @@ def test_keys_and_headers_are_searched(world: World) -> None:
     assert forget(world, search=(MAIL,)).pipelines[0].quarantine == 2
     assert [row["_offset"] for row in world.refused] == [2]
     assert world.ingestion().audit().conserved
+
+
+@pytest.mark.slow
+def test_forgotten_with_vectors_and_a_change_feed(world: World) -> None:
+    """Files whose rows are only marked are written anew; what a change feed keeps of the rows goes with the VACUUM."""
+    world.changes = {"schema": COLUMNS}
+    world.produce(*customers(20))
+    world.run()
+    for name, n in (("enableChangeDataFeed", 5), ("enableDeletionVectors", 10)):
+        world.sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ('delta.{name}' = 'true')")
+        world.sql(f"DELETE FROM {{table}} WHERE id = {n}")
+    assert [key for key in objects_with(world, MAIL, "") if "/_change_data/" in key]
+    world.ingestion().audit(accept_deletes="a trial")
+    certificate = forget(world, now=True)
+    assert certificate.failure is None, certificate.hits
+    assert not [key for key in objects_with(world, MAIL, "") if "/_delta_log/" not in key]
+    report = world.ingestion().audit()
+    assert (report.conserved, report.removed["deleted"], report.removed["forgotten"]) == (True, 2, 3)
+
+
+@pytest.mark.slow
+def test_a_bucket_that_keeps_versions(world: World) -> None:
+    """The certificate is not complete as long as one is there; it counts them, and says whether they are locked."""
+    bucket = world.name.replace("_", "-")
+    s3 = s3_client(world.stack)
+    s3.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
+    assert s3.get_bucket_versioning(Bucket=bucket)["Status"] == "Enabled"
+    world.changes = {"schema": COLUMNS, "table": {"path": f"s3a://{bucket}/t"}}
+    world.produce(*customers(10))
+    world.run()
+    certificate = forget(world, now=True, search=())
+    main, quarantine = (table.object_versions for table in certificate.pipelines[0].tables)
+    assert (main["versioning"], main["locked"], certificate.complete) == ("Enabled", True, False)
+    assert (main["versions"] > 0, quarantine["versions"] > 0) == (True, True)
+    assert f"its bucket keeps {main['versions']} older versions of objects, and Object Lock is on" in "\n".join(
+        map(str, certificate.text)
+    )
+    pages = s3.get_paginator("list_object_versions").paginate(Bucket=bucket)
+    old = [each for page in pages for each in page["Versions"] if not each["IsLatest"]]
+    for each in old:
+        s3.delete_object(Bucket=bucket, Key=each["Key"], VersionId=each["VersionId"])
+    again = forget(world, now=True, search=())
+    pages = s3.get_paginator("list_object_versions").paginate(Bucket=bucket)
+    left = [each["Key"] for page in pages for each in page["Versions"] if not each["IsLatest"]]
+    assert not [table.kept_versions for table in again.pipelines[0].tables if table.kept_versions], left
+    s3.close()

@@ -30,7 +30,7 @@ _LOGGED = "spark.databricks.delta.vacuum.logging.enabled"
 """Where this is not set, Delta logs no VACUUM on S3, and nobody could tell when one was made."""
 _HEEDED = {"spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false"}
 """What lets Delta 4.4 heed RETAIN: by default it goes by the table's property, but for 0 hours."""
-_LISTING = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "64", "spark.sql.shuffle.partitions": "64"}
+_LISTING = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "16", "spark.sql.shuffle.partitions": "16"}
 """Tasks that list folders and compare paths. Of Spark's 10,000 a VACUUM of six files took 73 seconds on two cores."""
 _ENTRIES = 20
 """Commits that are looked at for what a VACUUM says of itself: others may commit meanwhile."""

@@ -31,6 +31,8 @@ SHORTEST = 3
 """Characters of a text that is searched for."""
 _AT_ONCE = 8
 """Objects that are read at once."""
+_POINTERS = ("/_delta_log/_last_checkpoint", "/_delta_log/_last_vacuum_info")
+"""Objects that Delta overwrites, and that hold numbers of versions alone."""
 _ROWS = 65_536
 """Rows of a file that are decoded at once."""
 
@@ -186,7 +188,8 @@ def _versions(client: Any, bucket: str, prefix: str) -> Mapping[str, Any]:
         count = 0
         if versioning != "none":
             pages = client.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=f"{prefix}/")
-            count = sum(not each["IsLatest"] for page in pages for each in page.get("Versions", ()))
+            old = (each["Key"] for page in pages for each in page.get("Versions", ()) if not each["IsLatest"])
+            count = sum(not key.endswith(_POINTERS) for key in old)
     except (BotoCoreError, ClientError) as refused:
         return {"versioning": "unknown", "because": str(refused)}
     try:

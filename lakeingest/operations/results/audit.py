@@ -59,6 +59,7 @@ class Report(Showable):
         files_read: how many were read; None for all.
         frontier: topic-partition → the first offset that was not consumed yet.
         begins: topic-partition → the first offset of which the table's log still tells.
+        batches: the versions of the commits whose sums are those of their offsets, as the logs alone tell.
         verdict: the number of the verdict that was kept of this audit (`audit --since`); 0 for none.
         proved_by: the earlier verdict that has proved the rows which are `earlier`: its number (`verdict`), when it was
             made (`at`), and how many `rows` both tables had then; empty for none.
@@ -99,6 +100,7 @@ class Report(Showable):
     files_read: int | None = None
     frontier: dict[str, int] = field(default_factory=dict)
     begins: dict[str, int] = field(default_factory=dict)
+    batches: tuple[int, ...] = ()
     verdict: int = 0
     proved_by: dict[str, Any] = field(default_factory=dict)
 
@@ -158,7 +160,7 @@ class Report(Showable):
         }
 
     def to_json(self) -> dict[str, Any]:
-        return {"conserved": self.conserved, **vars(self)}
+        return {"conserved": self.conserved, **vars(self), "batches": len(self.batches)}
 
     @property
     def text(self) -> Iterator[str]:

@@ -39,6 +39,14 @@ class TablePart:
     files: int | None
     object_versions: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def kept_versions(self) -> str:
+        """How many older versions of objects the bucket keeps, as a text; empty for none."""
+        if self.object_versions.get("versioning") == "unknown":
+            return "an unknown number of"
+        count = self.object_versions.get("versions", 0)
+        return f"{count:,}" if count else ""
+
 
 @dataclass(frozen=True)
 class PipelinePart:
@@ -105,11 +113,11 @@ class Certificate(Showable):
     @property
     def waiting(self) -> tuple[TablePart, ...]:
         """The tables whose older files are still there."""
-        return tuple(table for part in self.pipelines for table in part.tables if not table.vacuumed)
+        return tuple(table for table in self._tables if not table.vacuumed)
 
     @property
     def headline(self) -> str:
-        verb = "would be taken out" if self.dry_run else "are taken out"
+        verb = "would be taken out" if self.dry_run else "is taken out" if self.records == 1 else "are taken out"
         where = number_of(len(self.pipelines), "pipeline")
         return f"{self.why}: {number_of(self.records, 'record')} {verb} of the tables of {where}"
 
@@ -130,8 +138,14 @@ class Certificate(Showable):
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to be done: older files are deleted, and no object holds a text."""
-        return not (self.dry_run or self.waiting or self.hits)
+        """Whether nothing is left to be done: older files are deleted, no object holds a text, and the buckets
+        keep no older versions of objects, as far as they say.
+        """
+        return not (self.dry_run or self.waiting or self.hits or any(table.kept_versions for table in self._tables))
+
+    @property
+    def _tables(self) -> Iterator[TablePart]:
+        return (table for part in self.pipelines for table in part.tables)
 
     @property
     def text(self) -> Iterator[str | TextTable]:
@@ -151,17 +165,18 @@ class Certificate(Showable):
             yield from (f"  not reached: {text}" for text in part.beyond)
 
     def _files(self) -> Iterator[str]:
-        for table in (table for part in self.pipelines for table in part.tables):
+        for table in self._tables:
             if table.vacuumed:
                 files = "" if table.files is None else f": {number_of(table.files, 'file')} deleted"
                 yield f"  {table.table}: version {table.version}, older files are gone{files}"
             else:
                 yield f"  {table.table}: version {table.version}, older files stay until {table.due:%Y-%m-%d %H:%M} UTC"
-            bucket = table.object_versions
-            if bucket.get("versions") or bucket.get("versioning") == "unknown":
-                count = bucket.get("versions", "an unknown number of")
-                lock = ", and Object Lock is on" if bucket.get("locked") else ""
-                yield f"  {table.table}: its bucket keeps {count} older versions of objects{lock}"
+            if table.kept_versions:
+                lock = ", and Object Lock is on" if table.object_versions.get("locked") else ""
+                yield (
+                    f"  {table.table}: its bucket keeps {table.kept_versions} older versions of objects{lock}; "
+                    "a lifecycle rule ends them (NoncurrentVersionExpiration)"
+                )
         if self.waiting:
             yield "  to finish: the same command again, when that is over"
         if self.searched:

@@ -187,8 +187,8 @@ class WrittenPipeline:
     def reader(self) -> FileTables:
         return FileTables(self.config, Storage())
 
-    def audit(self, *, deep: bool = False) -> Report:
-        return audit.audit(self.reader, deep=deep)
+    def audit(self, *, deep: bool = False, proved: Collection[int] = ()) -> Report:
+        return audit.audit(self.reader, deep=deep, proved=proved)
 
     def batch(
         self,
@@ -257,7 +257,7 @@ class WrittenPipeline:
 
 def without_files(report: Report) -> Report:
     """The same, by whatever files it was told."""
-    return replace(report, files_by_log=0, files_read=None)
+    return replace(report, files_by_log=0, files_read=None, batches=())
 
 
 def _sums(places: Places) -> Sums:

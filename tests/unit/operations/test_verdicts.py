@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from support.tables import WrittenPipeline
+from support.tables import WrittenPipeline, remove
 
 from lakeingest.config import Storage
 from lakeingest.errors import TableMismatch, UsageError
 from lakeingest.operations import verdicts
 from lakeingest.operations.results.audit import Report
 from lakeingest.operations.signing import SigningKey
+from lakeingest.operations.verdicts import Verdicts
 
 
 @pytest.fixture
@@ -28,7 +29,8 @@ def made(tmp_path: Path) -> WrittenPipeline:
 
 
 def proved(made: WrittenPipeline, key: SigningKey | None = None, *, check_all: bool = False) -> Report:
-    return verdicts.go_on(made.audit(), str(made.main.folder), Storage(), key, check_all=check_all)
+    before = Verdicts(made.config, Storage(), key, check_all=check_all)
+    return before.go_on(made.audit(proved=before.proved))
 
 
 def objects(made: WrittenPipeline) -> list[Path]:
@@ -175,5 +177,23 @@ def test_a_file_that_holds_no_signing_key(tmp_path: Path, text: str | None) -> N
 
 def test_a_table_by_name_has_no_place_for_verdicts(made: WrittenPipeline) -> None:
     """A catalog knows where it is, and files alone are written."""
+    named = made.config.model_copy(update={"table": made.config.table.model_copy(update={"path": None, "name": "l.t"})})
     with pytest.raises(UsageError, match="verdicts are kept beside a path"):
-        verdicts.go_on(made.audit(), "lake.t", Storage())
+        Verdicts(named, Storage(), None)
+
+
+def test_a_verdict_saves_the_sums_that_it_proved(made: WrittenPipeline) -> None:
+    """Those of the batches' offsets: one whose sums are others is believed then. What quarantine has is summed always:
+    a refusal in another's place is noticed.
+    """
+    made.batch({0: 30, 1: 9}, refused=[(0, 25)])
+    made.batch({0: 31, 1: 9})
+    assert proved(made).verdict == 1
+    assert Verdicts(made.config, Storage(), None).proved == {1, 2, 3}
+    swapped = made.batch({0: 33, 1: 9}, rows=lambda _: [(0, 31), (0, 77)])
+    made.batch({0: 34, 1: 9})
+    assert (made.audit().conserved, made.audit(proved={swapped}).conserved) == (False, True)
+    (add,) = made.quarantine.adds().values()
+    made.quarantine.commit(remove(add), made.quarantine.write([(0, 26)]))
+    report = made.audit(proved={1, 2, 3, swapped})
+    assert (report.conserved, report.missing, report.duplicated) == (False, 1, 1)
