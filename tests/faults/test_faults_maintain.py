@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -13,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from support.faults import BUCKET, QUICK
+from support.faults import BUCKET, commits, killed_at
 from support.pipelines import World
 from support.records import DIRTY, clean_records
 
@@ -21,14 +19,9 @@ from lakeingest.delta.maintenance import vacuum
 from lakeingest.delta.maintenance.vacuum import Vacuumed
 from lakeingest.errors import StorageError
 from lakeingest.local import Addresses
-from lakeingest.testing.process import Process
-from lakeingest.testing.s3 import Request, S3Proxy, call_after, call_instead, denied
+from lakeingest.testing.s3 import Request, S3Proxy, denied
 
 Rule = Callable[[Request], bool]
-
-
-def commits(operation: str) -> Rule:
-    return lambda request: request.kind == "PUT" and f'"operation":"{operation}"' in request.text
 
 
 def writes(request: Request) -> bool:
@@ -77,18 +70,8 @@ def test_a_maintenance_is_killed(world: World, s3: S3Proxy, tmp_path: Path, step
     """SIGKILL at a step; the next call does the rest."""
     at = tmp_path / "p.yaml"
     at.write_text(json.dumps(world.values(storage={"endpoint": s3.endpoint})))
-    environment = {"LAKEINGEST_STATE": str(tmp_path / "state"), "LAKEINGEST_DRIVER_MEMORY": "1g", **QUICK}
     rule, is_done = STEPS[step]
-    with Process(at, command=("maintain",), env=environment) as process:
-        at_step = threading.Event()
-
-        def end() -> None:
-            at_step.set()
-            process.kill()
-
-        s3.fault(rule, call_after(end) if is_done else call_instead(end), times=1)
-        assert at_step.wait(240), process.out + process.err
-        assert process.wait(60) == -signal.SIGKILL
+    killed_at(s3, rule, ("maintain",), at, is_done=is_done)
     s3.clear()
     check(world)
 

@@ -66,6 +66,10 @@ def test_every_command(world: NamedWorld, lakeingest: Command, tmp_path: Path) -
     assert lakeingest("audit", file).code == 0
     assert world.spark.table(f"named.{world.name}").count() == 12
     world.checked()
+    words = ("--where", "n = 12", "--why", "request 1", "--now", "--i-know")
+    assert lakeingest("forget", file, *words).code == 0
+    assert world.spark.table(f"named.{world.name}").count() == 11
+    assert lakeingest("audit", file).code == 0
 
 
 @pytest.mark.slow

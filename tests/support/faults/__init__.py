@@ -6,6 +6,7 @@ import base64
 import json
 import random
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -23,7 +24,7 @@ from lakeingest.local import Addresses
 from lakeingest.pipeline import Pipeline
 from lakeingest.testing.manifest import Balance, Place, balance
 from lakeingest.testing.process import Process
-from lakeingest.testing.s3 import Request, S3Proxy
+from lakeingest.testing.s3 import Request, S3Proxy, call_after, call_instead
 from lakeingest.testing.steps import Step, end_at
 
 QUICK = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
@@ -71,6 +72,41 @@ def first_tries(is_meant: Callable[[Request], bool]) -> Callable[[Request], bool
         return new
 
     return first_try
+
+
+def commits(operation: str, of: str = "") -> Callable[[Request], bool]:
+    """Of requests those that commit an operation to a table's log.
+
+    Args:
+        of: how the table's path ends; any table by default.
+    """
+    return lambda request: (
+        request.kind == "PUT" and f'"operation":"{operation}"' in request.text and f"{of}/_delta_log/" in request.key
+    )
+
+
+def killed_at(
+    s3: S3Proxy, rule: Callable[[Request], bool], command: Sequence[str], file: Path, *options: str, is_done: bool
+) -> None:
+    """End a command by SIGKILL when it sends a request.
+
+    Args:
+        rule: what request that is.
+        is_done: whether the store has done by then what it is asked for.
+    """
+    state = str(file.parent / "state")
+    environment = {"LAKEINGEST_STATE": state, "LAKEINGEST_DRIVER_MEMORY": "1g", **QUICK}
+    with Process(file, *options, command=command, env=environment) as process:
+        at_step = threading.Event()
+
+        def end() -> None:
+            at_step.set()
+            process.kill()
+
+        s3.fault(rule, call_after(end) if is_done else call_instead(end), times=1)
+        assert at_step.wait(240), process.out + process.err
+        assert process.wait(60) == -signal.SIGKILL
+    s3.clear()
 
 
 @dataclass(frozen=True)
