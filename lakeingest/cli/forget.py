@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lakeingest.cli.arguments import AllowCode, Format
+from lakeingest.cli.arguments import AllowCode, FilesOrFolders, Format
 from lakeingest.cli.output import Output
 
 
 def forget(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Pipeline files.", show_default=False)],
+    files: FilesOrFolders,
     *,
     where: Annotated[
         str, typer.Option(help="Which records: a condition over a table's columns, in Spark SQL.", show_default=False)
@@ -59,7 +58,7 @@ def forget(
 
         lakeingest forget pipelines/orders.yaml --where "customer_id = 7" --why "request 123" --dry-run
 
-        lakeingest forget pipelines/*.yaml --where "customer_id = 7" --why "request 123" --search anna@example.com
+        lakeingest forget pipelines/ --where "customer_id = 7" --why "request 123" --search anna@example.com
 
         lakeingest forget pipelines/orders.yaml --where "customer_id = 7" --why "request 123" --output json > 123.json
     """
@@ -74,7 +73,7 @@ def forget(
     from lakeingest.operations.erasure.records import ErasureRequest
 
     job.check_now(now=now, is_known=i_know)
-    configs = each_topic.configs([pipeline_file.read_any(file, os.environ) for file in files])
+    configs = each_topic.configs(pipeline_file.read_all(files, os.environ))
     pipelines = [of_config(config, allow_code=allow_code) for config in configs]
     request = ErasureRequest(where, why, tuple(search or ()), every)
     with out.progress("looking at the tables …") as say:

@@ -335,3 +335,19 @@ def test_a_bucket_that_keeps_versions(world: World) -> None:
     left = [each["Key"] for page in pages for each in page["Versions"] if not each["IsLatest"]]
     assert not [table.kept_versions for table in again.pipelines[0].tables if table.kept_versions], left
     s3.close()
+
+
+@pytest.mark.slow
+def test_a_pipeline_without_a_table_is_named(world: World) -> None:
+    """Among others it does not stop them, and what it will read is not reached; alone it is an error."""
+    world.changes = {"schema": COLUMNS}
+    world.produce(*customers(10))
+    coming = World(world.stack, world.spark, world.name, name=f"{world.name}_coming", schema=COLUMNS)
+    coming.changes["table"] = {"path": f"s3a://lake/{world.name}_coming"}
+    with pytest.raises(UsageError, match="there is no Delta table"):
+        forget(world, coming)
+    world.run()
+    certificate = forget(world, coming, search=())
+    assert [part.table for part in certificate.pipelines] == [1, 0]
+    assert "has no table yet" in certificate.pipelines[1].beyond[0]
+    assert world.ingestion().audit().conserved

@@ -17,13 +17,13 @@ PAGES = ROOT / "docs" / "how-to"
 
 def without_times(text: str) -> str:
     """Without what differs from run to run."""
-    times = r"\d{4}-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?|\d+(\.\d+)?( ms| s\b|:)|:\d+"
+    times = r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?(\+\d\d:\d\d)?)?|\d+(\.\d+)?( ms| s\b|:)|:\d+"
     ids = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}"
     return re.sub(rf"{times}|{ids}|[─━-]{{2,}}| +", " ", text)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "commands"), [("upsert.md", 8), ("forget.md", 6)])
+@pytest.mark.parametrize(("name", "commands"), [("upsert.md", 8), ("forget.md", 6), ("keep-in-shape.md", 5)])
 def test_commands_of_a_page_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, commands: int) -> None:
     """In a folder and a stack of their own."""
     monkeypatch.syspath_prepend(str(ROOT / "docs"))

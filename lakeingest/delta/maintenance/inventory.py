@@ -98,9 +98,8 @@ class Inventory:
                 *values,
             )
             listed = chosen.distinct().collect()
-            clustered = table.spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()[0].asDict().get("clusteringColumns")
         files = [
             DataFile(row["path"], row["size"], dict(zip(names, row[3:], strict=True)), None, modified=row["modified"])
             for row in listed
         ]
-        return cls(files, bool(clustered), table.properties())
+        return cls(files, bool(table.measured().get("clusteringColumns")), table.properties())

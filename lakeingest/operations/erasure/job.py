@@ -59,7 +59,9 @@ def forget(
         StorageError, SourceError: a table, or a source, cannot be read.
     """
     _check(request)
-    every = [PipelineRecords(context, request) for context in contexts]
+    # Where none has a table, the first one says so.
+    with_table = [each for each in contexts if each.tables.main.schema() is not None] or contexts
+    every = [PipelineRecords(context, request) for context in with_table]
     # 1.
     if not [each for each in every if each.is_condition]:
         names = ", ".join(each.name for each in every)
@@ -87,6 +89,7 @@ def forget(
         due = _listed_at(each, at) + after
         vacuumed = {} if dry_run or due > at else {table: _vacuum(table, after, say) for table in _tables(each.tables)}
         parts.append(_part(each, shares[each.name], due, vacuumed))
+    parts += (_without_table(each) for each in contexts if each not in with_table)
     # 5.
     hits = () if dry_run else tuple(_hits(every, request, say))
     return Certificate.of(request, tuple(parts), hits, at, dry_run=dry_run)
@@ -230,6 +233,12 @@ def _part(
         ),
         tuple(objects.beyond_reach(records, share)),
     )
+
+
+def _without_table(context: RunContext) -> PipelinePart:
+    """A pipeline that has not run yet has no list either."""
+    source = f"{context.source.address}: this pipeline has no table yet; forget once more when it has run"
+    return PipelinePart(context.config.name, 0, 0, 0, False, (), (source,))
 
 
 def _hits(
