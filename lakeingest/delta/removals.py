@@ -27,7 +27,7 @@ from lakeingest.delta.reader import spark as by_spark
 from lakeingest.delta.receipt import of_removal, somebody
 from lakeingest.delta.table import Table
 from lakeingest.errors import FilesLost, UsageError
-from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges
+from lakeingest.record import COORDINATES, OFFSET, PARTITION, TOPIC, OffsetRange, OffsetRanges, in_order
 from lakeingest.spark import frames, session, types
 from lakeingest.spark.failures import storage_failures
 from lakeingest.spark.settings import CODEC, USER_METADATA
@@ -42,6 +42,9 @@ COLUMNS = (
     "version BIGINT, who STRING, why STRING, at TIMESTAMP"
 )
 """The columns of the table, as DDL."""
+_SPAN = ("topic", "partition", "start", "end")
+_PIECE = 100_000
+"""Offsets that are spread at once."""
 
 
 @dataclass(frozen=True)
@@ -100,18 +103,34 @@ class Removals:
         """
         if not self.exists:
             return None
-        return coordinates.of(self.spread(self.rows()), ranges)
+        return self.spread(self._within(ranges))
 
     def spread(self, rows: DataFrame) -> DataFrame:
-        """The coordinates that rows of the list name."""
-        return rows.select(TOPIC, PARTITION, F.explode(F.sequence("low", F.expr("high - 1"))).alias(OFFSET))
+        """The coordinates that rows of the list name: piece by piece, as one row may name billions."""
+        begins = F.explode(F.expr(f"sequence(low, high - 1, {_PIECE})"))
+        pieces = rows.select(TOPIC, PARTITION, "high", begins.alias("begin"))
+        offsets = F.explode(F.expr(f"sequence(begin, least(begin + {_PIECE}, high) - 1)"))
+        return pieces.select(TOPIC, PARTITION, offsets.alias(OFFSET))
+
+    def _within(self, ranges: OffsetRanges) -> DataFrame:
+        """The list's rows, without what they name beyond these ranges."""
+        spans = [
+            F.struct(*(F.lit(value).alias(name) for name, value in zip(_SPAN, in_order(each), strict=True)))
+            for each in ranges.merged
+        ]
+        if not spans:
+            return self.rows().where("false")
+        rows = self.rows().select(TOPIC, PARTITION, "low", "high", F.explode(F.array(*spans)).alias("span"))
+        same = f"{TOPIC} = span.topic AND {PARTITION} = span.partition AND low < span.end AND span.start < high"
+        ends = {"low": F.expr("greatest(low, span.start)"), "high": F.expr("least(high, span.end)")}
+        return rows.where(same).withColumns(ends)
 
     def unlisted(self, places: DataFrame) -> DataFrame:
         """Those of these coordinates, as `places_of` gives them, that are not listed."""
         if not self.exists:
             return places
         with storage_failures(self.table.identifier):
-            listed = coordinates.of(self.spread(self.rows()), coordinates.extent(places))
+            listed = self.spread(self._within(coordinates.extent(places)))
         return places.join(listed, list(COORDINATES), "left_anti")
 
     def newest(self, reason: Reason, place: Place) -> int | None:
