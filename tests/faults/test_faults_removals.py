@@ -80,8 +80,8 @@ def test_a_forgetting_is_killed(world: World, s3: S3Proxy, tmp_path: Path, step:
 EXPIRY = {
     "before they are listed": ("WRITE", "_removed", False),
     "after they are listed": ("WRITE", "_removed", True),
-    "before they go": ("DELETE", "table", False),
-    "after they went": ("DELETE", "table", True),
+    "before they go": ("MERGE", "table", False),
+    "after they went": ("MERGE", "table", True),
 }
 
 

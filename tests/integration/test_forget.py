@@ -342,8 +342,7 @@ def test_a_pipeline_without_a_table_is_named(world: World) -> None:
     """Among others it does not stop them, and what it will read is not reached; alone it is an error."""
     world.changes = {"schema": COLUMNS}
     world.produce(*customers(10))
-    coming = World(world.stack, world.spark, world.name, name=f"{world.name}_coming", schema=COLUMNS)
-    coming.changes["table"] = {"path": f"s3a://lake/{world.name}_coming"}
+    coming = World(world.stack, world.spark, f"{world.name}_coming", schema=COLUMNS)
     with pytest.raises(UsageError, match="there is no Delta table"):
         forget(world, coming)
     world.run()
