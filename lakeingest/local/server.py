@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
+import secrets
 import signal
 import socket
 import subprocess
@@ -99,7 +99,7 @@ def free_ports(names: Iterable[str], remembered: Mapping[str, int], used: set[in
         port = remembered.get(name)
         while port is None or port in used or not _is_free(port):
             # Below the range that systems take for outgoing connections: those would get in between.
-            port = random.randrange(20_000, 32_000)
+            port = 20_000 + secrets.randbelow(12_000)
         used.add(port)
         ports[name] = port
     return ports

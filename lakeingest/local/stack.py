@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 import threading
@@ -43,6 +44,9 @@ __all__ = ["Addresses", "ServerStatus", "down", "running", "status", "up"]
 
 _SERVERS: tuple[Server, ...] = (Kafka(), S3(), RegistryServer())
 _GRACE_S = {server.name: server.grace_s for server in _SERVERS}
+_TRIES = 3
+"""How often a server is started whose ports somebody takes."""
+_TAKEN = re.compile("(address|port).* (already )?in use", re.IGNORECASE)
 _MAIN_PORT = {"kafka": "broker", "s3": "s3", "registry": "http"}
 
 
@@ -157,11 +161,17 @@ class _Start:
 
     def one(self, server: Server) -> None:
         try:
-            record = self.record.servers.get(server.name)
-            place = self.place(server, record)
-            if record is None or not record.alive():
-                record = self.launch(server, place)
-            self.wait_for(server, place, record)
+            for tries in reversed(range(_TRIES)):
+                record = self.record.servers.get(server.name)
+                place = self.place(server, record)
+                if record is None or not record.alive():
+                    record = self.launch(server, place)
+                try:
+                    return self.wait_for(server, place, record)
+                except SetupError as failed:
+                    # Another program took a port between our look and the server's: it is given others.
+                    if not tries or not _TAKEN.search(str(failed)):
+                        raise
         except BaseException:
             self.failed.set()
             raise

@@ -129,6 +129,36 @@ def test_data_survives_a_kill_and_a_taken_port(tmp_path: Path) -> None:
     assert not stack_dir(tmp_path).exists()
 
 
+@pytest.mark.faults
+def test_a_port_is_taken_while_a_server_starts(tmp_path: Path) -> None:
+    """Behind the look whether it is free: the server is started again with other ports."""
+    up(tmp_path)
+    down(tmp_path)
+    before = read(tmp_path)
+    assert before is not None
+    name, port = next((name, port) for name, port in before.servers["s3"].ports.items() if name != "s3")
+    with socket.socket() as taken:
+        # Bound alike, it looks free as long as nobody listens.
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", port))
+        steps = list[str]()
+
+        def say(step: str) -> None:
+            steps.append(step)
+            if step == "s3: starting":
+                taken.listen()
+
+        try:
+            up(tmp_path, say=say)
+            assert steps.count("s3: starting") == 2
+            record = read(tmp_path)
+            assert record is not None
+            assert record.servers["s3"].ports[name] != port
+            assert {server.state for server in status(tmp_path)} == {"running"}
+        finally:
+            down(tmp_path, wipe=True)
+
+
 @pytest.mark.slow
 def test_a_server_that_does_not_come_up_shows_its_log_and_ends_the_others(tmp_path: Path) -> None:
     """Broken data of one server stops `up`, in that server's own words, and nothing is left running."""
