@@ -134,7 +134,15 @@ def appends(world: World) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "killed", [_lists, _lists_and_deletes, _lists_late_and_deletes, _lists_late_and_goes_on], ids=lambda f: f.__name__
+    "killed",
+    [
+        _lists_late_and_deletes,
+        *(
+            pytest.param(killed, marks=pytest.mark.faults)
+            for killed in (_lists, _lists_and_deletes, _lists_late_and_goes_on)
+        ),
+    ],
+    ids=lambda f: f.__name__,
 )
 def test_a_process_ends_between_two_steps(world: World, killed: Callable[[World, str], None]) -> None:
     """Whatever it had done, and whoever appended meanwhile: the next maintenance leaves nothing open."""
