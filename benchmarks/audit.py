@@ -5,8 +5,8 @@
 A table on the local disk, written as a run leaves it: Parquet files of ten Kafka partitions, ten files a commit, and
 receipts with the sums of the batch before. The third figure is of the same table after somebody has deleted one row in
 each of a hundred commits: the files of these are read. Then a log that is made up, of 10,000 commits whose files are
-empty: nothing but the log can be read of it; as it is, and where a verdict has
-proved all batches. Each audit is a process of its own, without Spark; its peak of memory is that of the process.
+empty: nothing but the log can be read of it; as it is, and where a verdict has proved all batches. Each
+audit is a process of its own, without Spark; its peak of memory is that of the process.
 """
 
 from __future__ import annotations

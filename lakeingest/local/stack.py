@@ -46,7 +46,7 @@ _SERVERS: tuple[Server, ...] = (Kafka(), S3(), RegistryServer())
 _GRACE_S = {server.name: server.grace_s for server in _SERVERS}
 _TRIES = 3
 """How often a server is started whose ports somebody takes."""
-_TAKEN = re.compile("(address|port).* (already )?in use", re.IGNORECASE)
+_TAKEN = re.compile("(address|port).* in use", re.IGNORECASE)
 _MAIN_PORT = {"kafka": "broker", "s3": "s3", "registry": "http"}
 
 

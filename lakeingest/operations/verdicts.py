@@ -157,8 +157,8 @@ class _Chain:
         return cls(filesystem, folder, [info.base_name for info in infos], key)
 
     def newest(self) -> dict[str, Any] | None:
-        """The one that is followed; None where there is none that proves anything: none at all, or none with a
-        signature, where there is a key.
+        """The youngest of those with the highest number; None where none of these proves anything: there is none, or
+        none with a signature, where there is a key.
         """
         number = self._hashes[-1][0] if self._hashes else None
         verdicts = [self._read(*each) for each in self._hashes if each[0] == number]

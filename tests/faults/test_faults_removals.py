@@ -57,18 +57,25 @@ def world(stack: Addresses, spark: SparkSession, named: str, s3: S3Proxy) -> Wor
     return world
 
 
+def killed_before_a_run(
+    world: World, s3: S3Proxy, folder: Path, step: tuple[str, str, bool], command: str, *options: str
+) -> None:
+    """A command is killed at a step, and the run behind it takes three new records and misses none."""
+    at = folder / "p.yaml"
+    at.write_text(json.dumps(world.values(storage={"endpoint": s3.endpoint})))
+    operation, table, is_done = step
+    killed_at(s3, commits(operation, table), (command,), at, *options, is_done=is_done)
+    world.produce(*people(4)[1:])
+    world.run()
+    assert world.ingestion().audit().missing == 0
+
+
 @pytest.mark.faults
 @pytest.mark.parametrize("step", STEPS)
 def test_a_forgetting_is_killed(world: World, s3: S3Proxy, tmp_path: Path, step: str) -> None:
     """SIGKILL; a run takes new records, and the same words finish it."""
-    at = tmp_path / "p.yaml"
-    at.write_text(json.dumps(world.values(storage={"endpoint": s3.endpoint})))
-    operation, table, is_done = STEPS[step]
     words = ("--where", WHERE, "--why", "request 1", "--search", "Anna Karenina", "--now", "--i-know")
-    killed_at(s3, commits(operation, table), ("forget",), at, *words, is_done=is_done)
-    world.produce(*people(4)[1:])
-    world.run()
-    assert world.ingestion().audit().missing == 0
+    killed_before_a_run(world, s3, tmp_path, STEPS[step], "forget", *words)
     request = ErasureRequest(WHERE, "request 1", ("Anna Karenina",))
     certificate = job.forget([world.ingestion().context], request, now=True)
     assert (certificate.records, certificate.failure) == (4, None)
@@ -90,13 +97,7 @@ EXPIRY = {
 def test_an_expiry_is_killed(world: World, s3: S3Proxy, tmp_path: Path, step: str) -> None:
     """SIGKILL; a run takes new records, and the next maintenance finishes it."""
     world.changes["retention"] = {"table": "3 hours"}
-    at = tmp_path / "p.yaml"
-    at.write_text(json.dumps(world.values(storage={"endpoint": s3.endpoint})))
-    operation, table, is_done = EXPIRY[step]
-    killed_at(s3, commits(operation, table), ("maintain",), at, "--only", "expire", is_done=is_done)
-    world.produce(*people(4)[1:])
-    world.run()
-    assert world.ingestion().audit().missing == 0
+    killed_before_a_run(world, s3, tmp_path, EXPIRY[step], "maintain", "--only", "expire")
     assert world.ingestion().maintain("expire").failure is None
     report = world.ingestion().audit()
     assert (report.conserved, report.removed["expired"], report.table, report.quarantine) == (True, 19, 3, 1)
