@@ -3,8 +3,8 @@
     python benchmarks/small.py [--rate 1000] [--share 0] [--seconds 180] [--json FILE]
 
 Each second `rate` orders are produced, one every millisecond or so, of which a share is refused. A record is as late as
-the moment when the run tells of the commit that made it readable, minus the time it was produced. The first minute is
-left out. In the end the table is compacted.
+the moment when a reader that asks the store all the time sees the commit that has it, minus the time it was produced.
+The first minutes are left out. In the end the table is compacted.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from lakeingest.delta import commit_log
 from lakeingest.delta.table import Table
@@ -28,12 +29,14 @@ import orders  # noqa: E402
 from confluent_kafka import Producer  # noqa: E402
 from embedded import embedded  # noqa: E402
 from support.records import create_topic  # noqa: E402
+from support.servers import s3_client  # noqa: E402
 from ways import pipeline, suite  # noqa: E402
 
 from lakeingest.ingest.events import Committed  # noqa: E402
 from lakeingest.local import Addresses  # noqa: E402
 
-_WARM_S = 60.0
+_POLL_S = 0.02
+_WARM_S = 150.0
 """After which commits and records count: until then Java still compiles."""
 
 
@@ -52,33 +55,44 @@ def stream(stack: Addresses, topic: str, arguments: argparse.Namespace, stop: th
     stop.set()
 
 
+def watch(stack: Addresses, path: str, readable: dict[int, float], stop: threading.Event) -> None:
+    """Note when each version of a table's log can be read first, as an independent reader sees it."""
+    place, client = urlsplit(path), s3_client(stack)
+    folder = f"{place.path.strip('/')}/_delta_log"
+    while not stop.is_set():
+        try:
+            client.head_object(Bucket=place.netloc, Key=f"{folder}/{len(readable):020}.json")
+        except client.exceptions.ClientError:
+            time.sleep(_POLL_S)
+        else:
+            readable[len(readable)] = time.time()
+
+
 def measured(stack: Addresses, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Run the pipeline under the stream, look at its commits, and compact the table."""
     create_topic(stack, "small", 2)
     ingestion = pipeline(stack, "small", "narrow", "json", suite(folder), trigger={"every": "1 second"})
-    config, told, stop = ingestion.config, dict[int, float](), threading.Event()
+    config, readable, stop = ingestion.config, dict[int, float](), threading.Event()
     took: dict[int, float] = {}
     refused = 0
-    _ = ingestion.spark
+    spark, path = ingestion.spark, config.table.path
+    assert path is not None
     producing = threading.Thread(target=stream, args=(stack, "small", arguments, stop))
+    watching = threading.Thread(target=watch, args=(stack, path, readable, stop))
     producing.start()
+    watching.start()
 
     def tell(progress: Committed) -> None:
         nonlocal refused
         refused += progress.counts.refused
         took[progress.sequence] = progress.seconds
-        told[progress.sequence] = time.time()
         print(f"  {progress.sequence}: {progress.counts.accepted} in {progress.seconds:.2f} s", file=sys.stderr)
 
     ingestion.run(stop=stop, on_progress=tell)
     producing.join()
-    spark, path = ingestion.spark, config.table.path
-    assert path is not None
-    ends = {
-        (s.topic, s.partition, s.end): told[c.receipt.sequence]
-        for c in commit_log.read(Table(spark, path), config.name, back=None).commits
-        for s in c.receipt.ranges
-    }
+    watching.join()
+    commits = commit_log.read(Table(spark, path), config.name, back=None).commits
+    ends = {(s.topic, s.partition, s.end): readable[c.version] for c in commits for s in c.receipt.ranges}
     rows = spark.read.format("delta").load(path).select("_topic", "_partition", "_offset", "_timestamp").collect()
     first = min(row["_timestamp"].timestamp() for row in rows)
     late = []
@@ -89,7 +103,8 @@ def measured(stack: Addresses, folder: Path, arguments: argparse.Namespace) -> d
         end = next(e for e in edges[row["_topic"], row["_partition"]] if e > row["_offset"])
         late.append(ends[row["_topic"], row["_partition"], end] - row["_timestamp"].timestamp())
     compacted = ingestion.maintain("compact")[0]
-    warm = [took[sequence] for sequence, when in told.items() if when >= first + _WARM_S]
+    when_readable = [(c.receipt.sequence, readable[c.version]) for c in commits]
+    warm = [took[sequence] for sequence, when in when_readable if when >= first + _WARM_S]
     return {
         "rate": arguments.rate,
         "refused": refused,
@@ -111,7 +126,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", type=int, default=1000, help="records a second")
     parser.add_argument("--share", type=float, default=0.0, help="of records that are refused")
-    parser.add_argument("--seconds", type=int, default=180, help=f"of which the first {_WARM_S:.0f} do not count")
+    parser.add_argument("--seconds", type=int, default=300, help=f"of which the first {_WARM_S:.0f} do not count")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     arguments = parser.parse_args()
     with embedded() as (stack, folder):
