@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import platform
 import shutil
 import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 
 import pytest
-
-from lakeingest.local.artifacts import cache_dir
+from support.servers.debian import unpacked
 
 _PACKAGES = {
     "prometheus": ("2.42.0+ds-5+deb12u1", "81d59a24fce84f7fbe97a45a4f2914b6a5881b5cd1db2a6a0e129e515e1a5f55"),
@@ -25,28 +21,7 @@ _PACKAGES = {
 def folder(package: str = "prometheus") -> Path:
     """Where the programs of a package are; a test on a machine that cannot have them is skipped by name."""
     version, _ = _PACKAGES[package]
-    made = cache_dir() / f"{package}-{version}"
-    if not made.is_dir():
-        if shutil.which("apt-get") is None or platform.machine() != "x86_64":
-            pytest.skip(f"{package} comes from Debian's packages for amd64, and there is no apt-get here")
-        _fetch(package, made)
-    return made / "usr" / "bin"
-
-
-def _fetch(package: str, made: Path) -> None:
-    version, sha256 = _PACKAGES[package]
-    made.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=made.parent) as name:
-        command = ["apt-get", "download", f"{package}={version}"]
-        done = subprocess.run(command, cwd=name, check=False, capture_output=True, text=True)
-        packages = list(Path(name).glob("*.deb"))
-        if not packages:
-            pytest.skip(f"apt-get cannot fetch {package} {version}: {done.stderr.strip()[-200:]}")
-        assert hashlib.sha256(packages[0].read_bytes()).hexdigest() == sha256
-        unpacked = Path(name) / "unpacked"
-        subprocess.run(["dpkg", "-x", packages[0], unpacked], check=True)
-        # Whole, or not there.
-        unpacked.replace(made)
+    return unpacked(f"{package}-{version}", {package: _PACKAGES[package]}) / "usr" / "bin"
 
 
 def alertmanager() -> list[str | Path]:
