@@ -33,20 +33,23 @@ def postgres_before(database: Database) -> None:
         "ALTER TABLE keyless REPLICA IDENTITY FULL",
         "INSERT INTO keyless VALUES (1, 'one')",
         "CREATE TABLE pairs (b int NOT NULL, a text NOT NULL, n int, doubled int GENERATED ALWAYS AS (n * 2) STORED, "
-        "PRIMARY KEY (a, b))",
-        "INSERT INTO pairs (b, a, n) VALUES (1, 'x', 10)",
+        "closes time, PRIMARY KEY (a, b))",
+        "INSERT INTO pairs (b, a, n, closes) VALUES (1, 'x', 10, '24:00:00')",
     )
 
 
-def postgres_special(database: Database) -> None:
-    """A table of values that decimal.handling.mode=precise refuses, and of times without end."""
+def postgres_special(database: Database, start: int = 1) -> None:
+    """Rows of values that decimal.handling.mode=precise refuses, and of times without end, in a table of their own."""
     names = "f real, d double precision, n numeric, n2 numeric(10,2), day date, ts timestamp, tstz timestamptz"
+    rows = [
+        ["NaN", "NaN", "NaN", "NaN", "infinity", "infinity", "infinity"],
+        ["Infinity", "Infinity", "Infinity", "1", "-infinity", "-infinity", "-infinity"],
+        ["-Infinity", "-Infinity", "-Infinity", "1", "4713-01-01 BC", "4713-01-01 BC", "4713-01-02 BC"],
+    ]
+    values = (", ".join(f"'{value}'" for value in row) for row in rows)
     database.execute(
-        f"CREATE TABLE special (id int PRIMARY KEY, {names})",
-        "INSERT INTO special VALUES (1, 'NaN', 'NaN', 'NaN', 'NaN', 'infinity', 'infinity', 'infinity')",
-        "INSERT INTO special VALUES (2, 'Infinity', 'Infinity', 'Infinity', 1, '-infinity', '-infinity', '-infinity')",
-        "INSERT INTO special VALUES (3, '-Infinity', '-Infinity', '-Infinity', 1, '4713-01-01 BC', '4713-01-01 BC', "
-        "'4713-01-02 BC')",
+        f"CREATE TABLE IF NOT EXISTS special (id int PRIMARY KEY, {names})",
+        *(f"INSERT INTO special VALUES ({at}, {row})" for at, row in enumerate(values, start)),
     )
 
 
@@ -60,7 +63,7 @@ def postgres_after(database: Database) -> None:
         "INSERT INTO keyless VALUES (2, 'two')",
         "UPDATE keyless SET word = 'zwei' WHERE n = 2",
         "DELETE FROM keyless WHERE n = 2",
-        "INSERT INTO pairs (b, a, n) VALUES (2, 'x', 20)",
+        "INSERT INTO pairs (b, a, n, closes) VALUES (2, 'x', 20, '24:00:00')",
         "UPDATE pairs SET n = 21 WHERE b = 2",
         "DELETE FROM pairs WHERE b = 2",
     )
@@ -99,7 +102,8 @@ def mariadb_before(database: Database) -> None:
         "CREATE TABLE keyless (n int, word text)",
         "INSERT INTO keyless VALUES (1, 'one')",
         "SET STATEMENT sql_mode = '' FOR CREATE TABLE zeros (id int PRIMARY KEY, day date, at datetime, "
-        "day_must date NOT NULL, at_must datetime NOT NULL, stamp_must timestamp NOT NULL DEFAULT '0000-00-00 00:00:00')",
+        "day_must date NOT NULL, at_must datetime NOT NULL, "
+        "stamp_must timestamp NOT NULL DEFAULT '0000-00-00 00:00:00')",
         f"SET STATEMENT sql_mode = '' FOR {_ZEROS.format(1)}",
     )
 
