@@ -14,6 +14,19 @@ _TOAST = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz", k=3000))
 """Long enough to be stored beside its row, where PostgreSQL may not compress it."""
 
 
+_LARGE = {
+    "words": ("text[]", f"ARRAY['{_TOAST}']"),
+    "numbers": ("int[]", "ARRAY(SELECT generate_series(1, 600))"),
+    "longs": ("bigint[]", "ARRAY(SELECT generate_series(1::bigint, 300))"),
+    "reals": ("float8[]", "ARRAY(SELECT generate_series(1, 300) / 2.0)"),
+    "doc": ("jsonb", f"""'{{"a": "{_TOAST}"}}'"""),
+    "data": ("bytea", f"'{_TOAST}'"),
+    "tags": ("hstore", f"hstore('a', '{_TOAST}')"),
+    "plain": ("numeric", f"1{'234567890' * 500}"),
+}
+"""Columns of the table `large` → type, and a value that is stored beside its row."""
+
+
 def postgres_before(database: Database) -> None:
     """The tables, and the rows that a snapshot finds."""
     database.execute(
@@ -34,6 +47,9 @@ def postgres_before(database: Database) -> None:
         "INSERT INTO keyless VALUES (1, 'one')",
         "CREATE TABLE pairs (b int NOT NULL, a text NOT NULL, n int, doubled int GENERATED ALWAYS AS (n * 2) STORED, "
         "closes time, PRIMARY KEY (a, b))",
+        f"CREATE TABLE large (id int PRIMARY KEY, n int, {', '.join(' '.join((k, v[0])) for k, v in _LARGE.items())})",
+        *(f"ALTER TABLE large ALTER COLUMN {name} SET STORAGE EXTERNAL" for name in _LARGE),
+        f"INSERT INTO large VALUES (1, 0, {', '.join(value for _, value in _LARGE.values())})",
         "INSERT INTO pairs (b, a, n, closes) VALUES (1, 'x', 10, '24:00:00')",
     )
 
@@ -66,6 +82,8 @@ def postgres_after(database: Database) -> None:
         "INSERT INTO pairs (b, a, n, closes) VALUES (2, 'x', 20, '24:00:00')",
         "UPDATE pairs SET n = 21 WHERE b = 2",
         "DELETE FROM pairs WHERE b = 2",
+        "UPDATE large SET n = 1",
+        "UPDATE large SET n = 2, words = NULL",
     )
     _interleaved(database)
     database.transact(
