@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.cdc.recording import Recorded, payload, recorded, wait_recorded
+from support.cdc.recording import RecordTree, payload, read_records, wait_records
 from support.servers.databases import Database, mariadb, postgres
 from support.servers.debezium import (
     JSON_WITH_SCHEMA,
@@ -25,7 +25,7 @@ CHANGES = (
     "UPDATE visits SET word = 'changed' WHERE id = 2",
     "DELETE FROM visits WHERE id = 2",
 )
-SEEN = [("r", 1, "snapshot"), ("c", 2, "streamed"), ("u", 2, "changed"), ("d", 2, None), None]
+EXPECTED = [("r", 1, "snapshot"), ("c", 2, "streamed"), ("u", 2, "changed"), ("d", 2, None), None]
 """Operation, id and the word after it; None for the tombstone."""
 
 
@@ -34,16 +34,16 @@ def begin(database: Database) -> None:
     database.execute("INSERT INTO visits VALUES (1, 'snapshot')")
 
 
-def told(record: Recorded) -> tuple[str, int, str | None] | None:
+def summary(record: RecordTree) -> tuple[str, int, str | None] | None:
     tree = payload(record)
     return tree and (tree["op"], payload(record, "key")["id"], (tree["after"] or {}).get("word"))
 
 
-def changed(stack: Addresses, database: Database, topic: str) -> list[Any]:
+def changes_in(stack: Addresses, database: Database, topic: str) -> list[Any]:
     """What the topic says once a row was inserted, changed and deleted behind the snapshot."""
-    wait_recorded(stack, topic, lambda now: len(now) == 1)
+    wait_records(stack, topic, lambda now: len(now) == 1)
     database.execute(*CHANGES)
-    return [told(each) for each in wait_recorded(stack, topic, lambda now: len(now) == len(SEEN))]
+    return [summary(each) for each in wait_records(stack, topic, lambda now: len(now) == len(EXPECTED))]
 
 
 def test_changes_of_postgres_arrive(stack: Addresses, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_changes_of_postgres_arrive(stack: Addresses, tmp_path: Path) -> None:
     with postgres(tmp_path) as database, connect_worker(stack, tmp_path) as worker:
         begin(database)
         worker.put("visits", postgres_connector(database, "parts_pg"))
-        assert changed(stack, database, "parts_pg.public.visits") == SEEN
+        assert changes_in(stack, database, "parts_pg.public.visits") == EXPECTED
 
 
 def test_changes_of_mariadb_arrive(stack: Addresses, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_changes_of_mariadb_arrive(stack: Addresses, tmp_path: Path) -> None:
     with mariadb(tmp_path) as database, connect_worker(stack, tmp_path, JSON_WITH_SCHEMA) as worker:
         begin(database)
         worker.put("visits", mariadb_connector(database, "parts_maria", tmp_path))
-        assert changed(stack, database, "parts_maria.shop.visits") == SEEN
+        assert changes_in(stack, database, "parts_maria.shop.visits") == EXPECTED
 
 
 def test_a_killed_worker_sends_again(stack: Addresses, tmp_path: Path) -> None:
@@ -69,15 +69,15 @@ def test_a_killed_worker_sends_again(stack: Addresses, tmp_path: Path) -> None:
         begin(database)
         worker.put("visits", postgres_connector(database, "parts_killed"))
         topic = "parts_killed.public.visits"
-        wait_recorded(stack, topic, lambda now: len(now) == 1)
+        wait_records(stack, topic, lambda now: len(now) == 1)
         restart(worker)
         database.execute("UPDATE visits SET word = 'twice'")
-        wait_recorded(stack, topic, lambda now: len(now) == 2)
+        wait_records(stack, topic, lambda now: len(now) == 2)
         worker.kill()
         worker.start()
         worker.wait_running("visits")
-        wait_recorded(stack, topic, lambda now: len(now) == 3)
-        _, first, second = (payload(each) for each in recorded(stack, [topic]))
+        wait_records(stack, topic, lambda now: len(now) == 3)
+        _, first, second = (payload(each) for each in read_records(stack, [topic]))
         assert (first["after"], first["source"]["lsn"]) == (second["after"], second["source"]["lsn"])
 
 

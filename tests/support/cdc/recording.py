@@ -14,7 +14,7 @@ from support.records import admin_client
 
 from lakeingest.local import Addresses
 
-Recorded = dict[str, Any]
+RecordTree = dict[str, Any]
 """A record: topic, partition, offset, key, value and headers; None for the value of a tombstone."""
 
 
@@ -25,18 +25,18 @@ def topics(stack: Addresses, prefix: str) -> list[str]:
     return sorted(each for each in listed if each in (prefix, heartbeats) or each.startswith(f"{prefix}."))
 
 
-def recorded(stack: Addresses, names: Iterable[str], *, binary: bool = False) -> list[Recorded]:
+def read_records(stack: Addresses, names: Iterable[str], *, binary: bool = False) -> list[RecordTree]:
     """The records of topics, by topic, partition and offset.
 
     Args:
         binary: whether keys and values are bytes: they are given as base64.
     """
-    options = {"group.id": "recorded", "enable.auto.commit": False, "enable.partition.eof": True, "log_level": 0}
+    options = {"group.id": "recording", "enable.auto.commit": False, "enable.partition.eof": True, "log_level": 0}
     consumer = Consumer({"bootstrap.servers": stack.kafka, "fetch.wait.max.ms": 10, **options})
-    found: list[Recorded] = []
+    records: list[RecordTree] = []
     try:
-        known = consumer.list_topics(timeout=20).topics
-        places = [TopicPartition(name, p, 0) for name in names if name in known for p in known[name].partitions]
+        listing = consumer.list_topics(timeout=20).topics
+        places = [TopicPartition(name, p, 0) for name in names if name in listing for p in listing[name].partitions]
         consumer.assign(places)
         ends, deadline = 0, time.monotonic() + 60
         while ends < len(places):
@@ -45,19 +45,19 @@ def recorded(stack: Addresses, names: Iterable[str], *, binary: bool = False) ->
                 if message.error():
                     ends += 1
                 else:
-                    found.append(_plain(message, binary))
+                    records.append(_plain(message, binary))
     finally:
         consumer.close()
-    return sorted(found, key=lambda each: (each["topic"], each["partition"], each["offset"]))
+    return sorted(records, key=lambda each: (each["topic"], each["partition"], each["offset"]))
 
 
-def wait_recorded(
-    stack: Addresses, name: str, enough: Callable[[list[Recorded]], bool], seconds: float = 90
-) -> list[Recorded]:
+def wait_records(
+    stack: Addresses, name: str, enough: Callable[[list[RecordTree]], bool], seconds: float = 90
+) -> list[RecordTree]:
     """The records of a topic as soon as they are enough."""
     deadline = time.monotonic() + seconds
     while True:
-        now = recorded(stack, [name])
+        now = read_records(stack, [name])
         if enough(now):
             return now
         assert time.monotonic() < deadline, f"{name} has {len(now)} records only: {now[-1:]}"
@@ -67,28 +67,28 @@ def wait_recorded(
 def wait_count(stack: Addresses, name: str, count: int, seconds: float = 90) -> None:
     """Until a topic has as many records, of whatever converter."""
     deadline = time.monotonic() + seconds
-    while (now := len(recorded(stack, [name], binary=True))) < count:
+    while (now := len(read_records(stack, [name], binary=True))) < count:
         assert time.monotonic() < deadline, f"{name} has {now} records only, and {count} were expected"
         time.sleep(0.3)
 
 
-def payload(record: Recorded, side: str = "value") -> Any:
+def payload(record: RecordTree, side: str = "value") -> Any:
     """The tree of a key or a value in JSON, out of the envelope of a schema if it has one; None for a tombstone."""
     tree = json.loads(record[side]) if record[side] is not None else None
     return tree["payload"] if isinstance(tree, dict) and set(tree) == {"schema", "payload"} else tree
 
 
-def save(records: Iterable[Recorded], file: Path) -> None:
+def save(records: Iterable[RecordTree], file: Path) -> None:
     """One record a line."""
     file.write_text("".join(json.dumps(each, ensure_ascii=False) + "\n" for each in records), encoding="utf-8")
 
 
-def load(file: Path) -> list[Recorded]:
+def load(file: Path) -> list[RecordTree]:
     """What `save` wrote."""
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def _plain(message: Any, binary: bool) -> Recorded:
+def _plain(message: Any, binary: bool) -> RecordTree:
     def text(data: bytes | None) -> str | None:
         if data is None:
             return None

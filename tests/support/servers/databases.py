@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from support.servers import free_port, serving
-from support.servers.debian import unpacked
+from support.servers.debian import unpack
 
 from lakeingest.local.addresses import HOST
 
@@ -179,7 +179,7 @@ def mariadb(folder: Path) -> Iterator[Database]:
 def _postgres_programs() -> Path:
     """The folder of initdb and postgres, the newest that is installed."""
     versions = Path("/usr/lib/postgresql")
-    folders = [Path(found).parent for found in [shutil.which("initdb")] if found]
+    folders = [Path(program).parent for program in [shutil.which("initdb")] if program]
     folders += sorted(versions.glob("*/bin"), key=lambda each: int(each.parent.name), reverse=True)
     for folder in folders:
         if (folder / "initdb").is_file() and (folder / "postgres").is_file():
@@ -200,6 +200,6 @@ def _unprivileged(folder: Path) -> list[str | Path]:
 
 def _mariadb_files() -> tuple[Path, dict[str, str]]:
     """The unpacked packages, and the environment in which their programs find their libraries."""
-    files = unpacked(f"mariadb-{_MARIADB_VERSION}", _MARIADB)
+    files = unpack(f"mariadb-{_MARIADB_VERSION}", _MARIADB)
     libraries = [files / "usr" / "lib" / "x86_64-linux-gnu", files / "lib" / "x86_64-linux-gnu"]
     return files, {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))}

@@ -18,7 +18,7 @@ Pins = Mapping[str, tuple[str, str]]
 """Package → version, SHA-256."""
 
 
-def unpacked(name: str, packages: Pins) -> Path:
+def unpack(name: str, packages: Pins) -> Path:
     """The folder `name` of the cache, with the files of these packages.
 
     A test on a machine that cannot have them is skipped by name.

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from support.servers.debian import unpacked
+from support.servers.debian import unpack
 
 _PACKAGES = {
     "prometheus": ("2.42.0+ds-5+deb12u1", "81d59a24fce84f7fbe97a45a4f2914b6a5881b5cd1db2a6a0e129e515e1a5f55"),
@@ -21,7 +21,7 @@ _PACKAGES = {
 def folder(package: str = "prometheus") -> Path:
     """Where the programs of a package are; a test on a machine that cannot have them is skipped by name."""
     version, _ = _PACKAGES[package]
-    return unpacked(f"{package}-{version}", {package: _PACKAGES[package]}) / "usr" / "bin"
+    return unpack(f"{package}-{version}", {package: _PACKAGES[package]}) / "usr" / "bin"
 
 
 def alertmanager() -> list[str | Path]:
