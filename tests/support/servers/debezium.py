@@ -49,9 +49,10 @@ def avro(stack: Addresses) -> Converter:
     """Apicurio's Avro converter as Confluent's writes: a zero, the schema's id in 4 bytes, and the datum."""
     options = {
         "": _AVRO,
-        ".apicurio.registry.url": stack.registry.replace("ccompat/v7", "registry/v3"),
+        ".apicurio.registry.url": stack.registry.replace("ccompat/v7", "registry/v2"),
+        ".apicurio.registry.as-confluent": "true",
+        ".apicurio.registry.use-id": "contentId",
         ".apicurio.registry.auto-register": "true",
-        ".apicurio.registry.find-latest": "true",
         ".apicurio.registry.headers.enabled": "false",
     }
     return _each_side(options)
@@ -197,10 +198,10 @@ def mariadb_connector(
 ) -> dict[str, str]:
     """A connector's config; what it knows of the tables' history is a file in the folder."""
     return {
-        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+        "connector.class": "io.debezium.connector.mysql.MySqlConnector",
         "database.server.id": str(5400 + sum(prefix.encode()) % 1000),
         "database.include.list": database.database,
-        "database.ssl.mode": "disable",
+        "database.ssl.mode": "disabled",
         "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
         "schema.history.internal.file.filename": str(folder / f"{prefix}.history"),
         **_of_any(database, prefix),
