@@ -147,7 +147,6 @@ MARIADB = tuple(
         ("c_json", "json", ("""'{"b": 1.50,  "a": [1, null]}'""", "'null'", "'[]'")),
         ("c_point", "point", ("point(1.5, -2)", "point(0, 0)", "point(1e308, -1e308)")),
         ("c_geometry", "geometry", ("st_geomfromtext('LINESTRING(0 0,1 1)', 4326)", "point(0, 0)", "point(1, 1)")),
-        ("c_uuid", "uuid", ("'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", f"'{'0' * 32}'", f"'{'f' * 32}'")),
     ]
 )
 

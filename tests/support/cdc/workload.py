@@ -10,7 +10,7 @@ from support.servers.databases import Database
 
 LAST = 999
 """The id of the last row that is inserted into the table `orders`: who read it has read all."""
-_TOAST = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz", k=3000))
+_TOAST = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz", k=2100))
 """Long enough to be stored beside its row, where PostgreSQL may not compress it."""
 
 
