@@ -162,7 +162,12 @@ def mariadb(folder: Path) -> Iterator[Database]:
     with tempfile.TemporaryDirectory(prefix="mariadb-") as name:
         data, (files, env) = Path(name) / "data", _mariadb_files()
         who = ["--user=root"] if os.geteuid() == 0 else []
-        install = ["sh", files / "usr" / "bin" / "mariadb-install-db", "--no-defaults", f"--basedir={files / 'usr'}"]
+        install: list[str | Path] = [
+            "sh",
+            files / "usr" / "bin" / "mariadb-install-db",
+            "--no-defaults",
+            f"--basedir={files / 'usr'}",
+        ]
         install += [f"--datadir={data}", *who, "--auth-root-authentication-method=normal", "--skip-test-db"]
         done = subprocess.run(install, check=False, capture_output=True, text=True, env=env, cwd=name)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -171,7 +176,12 @@ def mariadb(folder: Path) -> Iterator[Database]:
             "CREATE DATABASE shop;\nCREATE USER tester@'%' IDENTIFIED BY 'secret';\nGRANT ALL ON *.* TO tester@'%';\n"
         )
         port = free_port()
-        command = [files / "usr" / "sbin" / "mariadbd", "--no-defaults", *who, f"--basedir={files / 'usr'}"]
+        command: list[str | Path] = [
+            files / "usr" / "sbin" / "mariadbd",
+            "--no-defaults",
+            *who,
+            f"--basedir={files / 'usr'}",
+        ]
         command += [f"--datadir={data}", f"--socket={name}/socket", f"--port={port}", f"--init-file={first}"]
         command += [f"--{'='.join(setting)}" for setting in _MARIADB_SETTINGS.items()]
         with serving(command, port, folder / "mariadb.log", env):
