@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from support.cdc import columns
 from support.servers.databases import Database
@@ -27,6 +27,16 @@ _LARGE = {
 """Columns of the table `large` → type, and a value that is stored beside its row."""
 
 
+_POSTGRES_ALTERS = (
+    ("ADD COLUMN tags text[]", "amount, tags", "1, '{a,b}'"),
+    ("ALTER COLUMN amount TYPE numeric(14,4)", "amount", "1.2345"),
+    ("ADD COLUMN rank int NOT NULL DEFAULT 5", "amount", "1"),
+    ("DROP COLUMN customer", "amount", "1"),
+    ("ALTER COLUMN id TYPE bigint", "amount", "1"),
+)
+"""A change of the table `orders` → columns and values of a row after it."""
+
+
 def postgres_before(database: Database) -> None:
     """The tables, and the rows that a snapshot finds."""
     database.execute(
@@ -45,12 +55,12 @@ def postgres_before(database: Database) -> None:
         "CREATE TABLE keyless (n int, word text)",
         "ALTER TABLE keyless REPLICA IDENTITY FULL",
         "INSERT INTO keyless VALUES (1, 'one')",
-        "CREATE TABLE pairs (b int NOT NULL, a text NOT NULL, n int, doubled int GENERATED ALWAYS AS (n * 2) STORED, "
-        "closes time, PRIMARY KEY (a, b))",
+        "CREATE TABLE pairs (b int NOT NULL, a text NOT NULL, n int NOT NULL, doubled int GENERATED ALWAYS AS (n * 2) STORED, "
+        "closes time, day date NOT NULL, PRIMARY KEY (a, b))",
         f"CREATE TABLE large (id int PRIMARY KEY, n int, {', '.join(' '.join((k, v[0])) for k, v in _LARGE.items())})",
         *(f"ALTER TABLE large ALTER COLUMN {name} SET STORAGE EXTERNAL" for name in _LARGE),
         f"INSERT INTO large VALUES (1, 0, {', '.join(value for _, value in _LARGE.values())})",
-        "INSERT INTO pairs (b, a, n, closes) VALUES (1, 'x', 10, '24:00:00')",
+        "INSERT INTO pairs (b, a, n, closes, day) VALUES (1, 'x', 10, '24:00:00', '2024-02-29')",
     )
 
 
@@ -69,8 +79,13 @@ def postgres_special(database: Database, start: int = 1) -> None:
     )
 
 
-def postgres_after(database: Database) -> None:
-    """Changes of every kind; the last one is the row `LAST`."""
+def postgres_after(database: Database, settle: Callable[[int], None] = lambda _: None) -> None:
+    """Changes of every kind; the last one is the row `LAST`.
+
+    Args:
+        settle: waits until the row of this id in `orders` was read. A connector asks the database what columns are, at
+            the time when it reads a change: of a column that was dropped meanwhile it knows less.
+    """
     database.execute(
         *columns.inserts(columns.POSTGRES, 11),
         "UPDATE everything SET c_int = 43 WHERE id = 11",
@@ -79,7 +94,7 @@ def postgres_after(database: Database) -> None:
         "INSERT INTO keyless VALUES (2, 'two')",
         "UPDATE keyless SET word = 'zwei' WHERE n = 2",
         "DELETE FROM keyless WHERE n = 2",
-        "INSERT INTO pairs (b, a, n, closes) VALUES (2, 'x', 20, '24:00:00')",
+        "INSERT INTO pairs (b, a, n, closes, day) VALUES (2, 'x', 20, '24:00:00', '2024-02-29')",
         "UPDATE pairs SET n = 21 WHERE b = 2",
         "DELETE FROM pairs WHERE b = 2",
         "UPDATE large SET n = 1",
@@ -96,16 +111,12 @@ def postgres_after(database: Database) -> None:
     )
     database.execute(
         "SELECT pg_logical_emit_message(false, 'audit', 'outside of a transaction')",
-        "ALTER TABLE orders ADD COLUMN tags text[]",
-        "INSERT INTO orders (id, amount, tags) VALUES (70, 1, '{a,b}')",
-        "ALTER TABLE orders ALTER COLUMN amount TYPE numeric(14,4)",
-        "INSERT INTO orders (id, amount) VALUES (71, 1.2345)",
-        "ALTER TABLE orders ADD COLUMN rank int NOT NULL DEFAULT 5",
-        "INSERT INTO orders (id, amount) VALUES (72, 1)",
-        "ALTER TABLE orders DROP COLUMN customer",
-        "INSERT INTO orders (id, amount) VALUES (73, 1)",
-        "ALTER TABLE orders ALTER COLUMN id TYPE bigint",
-        "INSERT INTO orders (id, amount) VALUES (74, 1)",
+    )
+    settle(60)
+    for row, (alter, names, values) in enumerate(_POSTGRES_ALTERS, 70):
+        database.execute(f"ALTER TABLE orders {alter}", f"INSERT INTO orders (id, {names}) VALUES ({row}, {values})")
+        settle(row)
+    database.execute(
         "TRUNCATE orders, whole",
         f"INSERT INTO orders (id, amount) VALUES ({LAST}, 1)",
     )
