@@ -55,8 +55,8 @@ def postgres_before(database: Database) -> None:
         "CREATE TABLE keyless (n int, word text)",
         "ALTER TABLE keyless REPLICA IDENTITY FULL",
         "INSERT INTO keyless VALUES (1, 'one')",
-        "CREATE TABLE pairs (b int NOT NULL, a text NOT NULL, n int NOT NULL, doubled int GENERATED ALWAYS AS (n * 2) STORED, "
-        "closes time, day date NOT NULL, PRIMARY KEY (a, b))",
+        "CREATE TABLE pairs (b int NOT NULL, a text NOT NULL, n int NOT NULL, "
+        "doubled int GENERATED ALWAYS AS (n * 2) STORED, closes time, day date NOT NULL, PRIMARY KEY (a, b))",
         f"CREATE TABLE large (id int PRIMARY KEY, n int, {', '.join(' '.join((k, v[0])) for k, v in _LARGE.items())})",
         *(f"ALTER TABLE large ALTER COLUMN {name} SET STORAGE EXTERNAL" for name in _LARGE),
         f"INSERT INTO large VALUES (1, 0, {', '.join(value for _, value in _LARGE.values())})",
