@@ -40,3 +40,12 @@ def test_recordings_have_each_kind_of_change(database: str) -> None:
 @pytest.mark.parametrize("name", IN_JSON)
 def test_recordings_are_json(name: str) -> None:
     assert all(payload(each) is None or isinstance(payload(each), dict) for each in load(FOLDER / name))
+
+
+def test_a_sequence_may_change_when_a_record_is_sent_again() -> None:
+    """So it is no name of a change; the LSN, and the place in the transaction, stay."""
+    trees = [payload(each) for each in load(FOLDER / "postgres.killed.jsonl")]
+    places = {(tree["source"]["lsn"], tree["source"]["sequence"]) for tree in trees}
+    changes = {(tree["source"]["lsn"], tree["source"]["txId"], str(tree["transaction"])) for tree in trees}
+    assert len(changes) < len(places)
+    assert len(changes) == len({tree["after"]["id"] for tree in trees})
