@@ -8,9 +8,11 @@ must agree on.
 from __future__ import annotations
 
 from lakeingest.config.base import Part
+from lakeingest.config.envelope import Envelope
 from lakeingest.config.formats import (
     AvroFormat,
     BytesFormat,
+    ConnectJsonFormat,
     JsonKey,
     JsonSchemaFormat,
     JsonValue,
@@ -19,6 +21,7 @@ from lakeingest.config.formats import (
     Strategy,
     StringFormat,
     ValueFormat,
+    brings_schema,
     uses_registry,
 )
 from lakeingest.config.parts import (
@@ -44,9 +47,11 @@ __all__ = [
     "AvroFormat",
     "BytesFormat",
     "Compatibility",
+    "ConnectJsonFormat",
     "Decode",
     "Duration",
     "Encryption",
+    "Envelope",
     "FieldPartition",
     "FieldPath",
     "Gate",
@@ -76,5 +81,6 @@ __all__ = [
     "Timezone",
     "Trigger",
     "ValueFormat",
+    "brings_schema",
     "uses_registry",
 ]

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 from lakeingest.config import contract as promises
-from lakeingest.config import hiding, maintenance, partition_format, parts, row_mode, table_places
+from lakeingest.config import envelope, hiding, maintenance, partition_format, parts, row_mode, table_places
 from lakeingest.config.base import Mistake, no_column
 from lakeingest.config.contract import Contract
-from lakeingest.config.formats import AvroFormat, JsonValue, uses_registry
+from lakeingest.config.formats import AvroFormat, JsonValue, brings_schema, uses_registry
 from lakeingest.config.maintenance import Maintenance, RetentionOptions
 from lakeingest.config.source import Registry, Source
 from lakeingest.config.storage import Storage
@@ -33,10 +33,10 @@ _COMPATIBILITY: dict[str, parts.Compatibility] = {"json": "FORWARD", "string": "
 def columns(decode: parts.Decode, schema: parts.Schema) -> tuple[ddl.Column, ...]:
     """The columns that a record's value becomes: the declared ones, the schema file's, or `value` for text and bytes.
 
-    None where each record names its schema in the registry: nobody has asked there yet.
+    None where each record names its schema, or brings it: nobody has looked at one yet.
     """
     value = decode.value
-    if uses_registry(value):
+    if brings_schema(value):
         return ()
     match value:
         case AvroFormat(schema_file=SchemaFile() as file):
@@ -82,6 +82,7 @@ def mistakes(file: Parts) -> Iterator[Mistake]:
     if decode:
         yield from _subjects(decode)
         yield from _of_glue(decode, file.registry)
+        yield from envelope.mistakes(decode, table, file.transform)
     if decode and schema:
         yield from _format(decode, schema)
         wrong_files = tuple(_schema_files(decode, schema))

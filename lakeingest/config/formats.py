@@ -102,6 +102,19 @@ class JsonSchemaFormat(Part):
     timezone: Timezone = Field("UTC", description=_ZONE)
 
 
+class ConnectJsonFormat(Part):
+    """JSON of Kafka Connect's JsonConverter with schemas.enable: each record brings its schema."""
+
+    format: Literal["connect_json"] = Field(
+        description="Read as Kafka Connect's JSON, in which a schema stands beside the payload."
+    )
+    decimals: Literal["base64", "numeric"] = Field(
+        "base64",
+        description="How a decimal is written, as the converter's decimal.format has it: base64, the bytes of the "
+        "number without its point, or numeric, a JSON number.",
+    )
+
+
 class StringFormat(Part):
     """UTF-8 text; bytes that are not UTF-8 are refused."""
 
@@ -115,11 +128,11 @@ class BytesFormat(Part):
 
 
 ValueFormat = Annotated[
-    JsonValue | AvroFormat | ProtobufFormat | JsonSchemaFormat | StringFormat | BytesFormat,
+    JsonValue | AvroFormat | ProtobufFormat | JsonSchemaFormat | ConnectJsonFormat | StringFormat | BytesFormat,
     Field(discriminator="format"),
 ]
 KeyFormat = Annotated[
-    JsonKey | AvroFormat | ProtobufFormat | JsonSchemaFormat | StringFormat | BytesFormat,
+    JsonKey | AvroFormat | ProtobufFormat | JsonSchemaFormat | ConnectJsonFormat | StringFormat | BytesFormat,
     Field(discriminator="format"),
 ]
 
@@ -129,3 +142,8 @@ def uses_registry(format: ValueFormat | KeyFormat) -> bool:
     if isinstance(format, AvroFormat):
         return format.schema_file is None
     return isinstance(format, ProtobufFormat | JsonSchemaFormat)
+
+
+def brings_schema(format: ValueFormat | KeyFormat) -> bool:
+    """Whether records of this format name their schema, or bring it along."""
+    return uses_registry(format) or isinstance(format, ConnectJsonFormat)

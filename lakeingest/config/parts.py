@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from lakeingest.config.base import Part
+from lakeingest.config.envelope import Envelope
 from lakeingest.config.formats import BytesFormat, JsonValue, KeyFormat, ValueFormat
 from lakeingest.config.row_mode import RowMode
 from lakeingest.config.values import (
@@ -36,6 +37,12 @@ class Decode(Part):
 
     value: ValueFormat = Field(JsonValue(format="json"), description="Format of the record's value.")
     key: KeyFormat = Field(BytesFormat(format="bytes"), description="Format of the record's key (column _key).")
+    envelope: Envelope | None = Field(
+        None,
+        description="What stands around the row in the value, where records are changes of a database. Default: "
+        "nothing; the value is the row.",
+        examples=[{"format": "debezium"}],
+    )
     headers: bool = Field(True, description="Whether the record's headers are kept (column _headers).")
     on_null: Literal["ignore", "write", "quarantine"] = Field(
         "quarantine",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from lakeingest.config import consistency, location, table_places
+from lakeingest.config import consistency, envelope, location, table_places
 from lakeingest.config.base import Part
 from lakeingest.config.contract import Contract
 from lakeingest.config.maintenance import Maintenance, RetentionOptions
@@ -196,6 +196,11 @@ class PipelineConfig(Part):
             return quarantine
         place = table_places.aside(info.data["table"], quarantine)
         return quarantine.model_copy(update={"path" if location.is_path(place) else "name": place})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_envelope(cls, file: Any) -> Any:
+        return envelope.with_row_mode(file)
 
     @model_validator(mode="after")
     def _agree(self) -> PipelineConfig:

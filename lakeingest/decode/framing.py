@@ -1,4 +1,4 @@
-"""The header before a payload that names its schema: Confluent's, or AWS Glue's of eighteen bytes.
+"""What tells of a record which schema it was written with: a header before its payload, or the schema itself.
 
 Confluent   byte 0, the schema's id in four bytes; or byte 1, the schema's GUID in sixteen; for Protobuf the indexes of
             the message behind it
@@ -8,6 +8,8 @@ AWS Glue    byte 3, a byte for the compression (0 none, 5 zlib), the UUID of the
 Confluent's serializers may put these bytes into a header of the record (`in_record_header`). The payload has nothing
 before it then: its first bytes are never an id, whatever they are. As in Confluent's `DualSchemaIdDeserializer`, such a
 header goes before the payload's own bytes, the last one where there are several, and one without a value is none.
+
+Kafka Connect's JSON brings its schema along. Byte 0 and sixteen bytes of the SHA-256 of its text stand for it.
 """
 
 from __future__ import annotations
@@ -20,12 +22,13 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest.config import Registry
-from lakeingest.record import HEADERS
+from lakeingest.config import ConnectJsonFormat, PipelineConfig, Registry
+from lakeingest.record import HEADERS, RAW_KEY, RAW_VALUE
 from lakeingest.schema.formats import wire
 from lakeingest.schema.formats.wire import RECORD_HEADER
 from lakeingest.schema.ledger import SchemaId, Side
 
+_RAW: Mapping[Side, str] = {"key": RAW_KEY, "value": RAW_VALUE}
 _ZLIB = 5
 _GROUPS = ((0, 4), (4, 2), (6, 2), (8, 2), (10, 6))
 """A UUID's groups of digits: at which of its bytes each begins, and how many bytes it has."""
@@ -63,14 +66,23 @@ def header_of(framing: Framing, reference: Column) -> Column:
 class Framing(Protocol):
     """The header of records that name their schema."""
 
-    format: Literal["registry", "glue"]
+    format: Literal["registry", "glue", "connect_json"]
     """The name that `sniff` has for it."""
     sizes: Mapping[bytes, int]
     """What a header begins with → its bytes, without Protobuf's indexes."""
-    id_type: T.DataType
-    """Of the column _schema_id."""
+
+    @property
+    def id_type(self) -> T.DataType | None:
+        """Of the column _schema_id; None where the table has none."""
+
     strange_record_header: str
     """What is wrong with a record's header that names no schema."""
+
+    def apart(self, side: Side) -> Column:
+        """BINARY: the header of a record whose payload has nothing before it; null where it has one, or none at all."""
+
+    def text(self, side: Side) -> Column:
+        """STRING: the schema that a record brings along; null where it names one."""
 
     def id(self, header: bytes) -> SchemaId:
         """The id that a header names: a number, or a UUID as text."""
@@ -97,13 +109,19 @@ class Framing(Protocol):
 class Confluent:
     """The header of a registry with Confluent's API."""
 
-    format: Literal["registry", "glue"] = "registry"
+    format: Literal["registry", "glue", "connect_json"] = "registry"
     sizes: Mapping[bytes, int] = {b"\0": 5, b"\1": 17}
     id_type: T.DataType = T.IntegerType()
     strange_record_header = (
         "which names no schema: a byte 0x00 and an id of four bytes do, or a byte 0x01 and a GUID of 16 bytes; correct "
         "the producer"
     )
+
+    def apart(self, side: Side) -> Column:
+        return in_record_header(side)
+
+    def text(self, side: Side) -> Column:
+        return F.lit(None).cast("string")
 
     def id(self, header: bytes) -> SchemaId:
         return str(uuid.UUID(bytes=header[1:17])) if header[:1] == b"\1" else int.from_bytes(header[1:5], "big")
@@ -133,13 +151,19 @@ class Confluent:
 class Glue:
     """The header of AWS Glue Schema Registry."""
 
-    format: Literal["registry", "glue"] = "glue"
+    format: Literal["registry", "glue", "connect_json"] = "glue"
     sizes: Mapping[bytes, int] = {bytes((3, 0)): 18, bytes((3, _ZLIB)): 18}
     id_type: T.DataType = T.StringType()
     strange_record_header = (
         "which Confluent's serializers write: the schema is in a registry with Confluent's API, and registry.glue asks "
         "AWS Glue; write registry.url instead, or correct the producer"
     )
+
+    def apart(self, side: Side) -> Column:
+        return in_record_header(side)
+
+    def text(self, side: Side) -> Column:
+        return F.lit(None).cast("string")
 
     def id(self, header: bytes) -> SchemaId:
         return str(uuid.UUID(bytes=header[2:18]))
@@ -168,6 +192,43 @@ class Glue:
         return wire.glue_message(indexes, names)
 
 
+class Embedded:
+    """The schema that stands beside the payload in Kafka Connect's JSON."""
+
+    format: Literal["registry", "glue", "connect_json"] = "connect_json"
+    sizes: Mapping[bytes, int] = {b"\0": 17}
+    id_type: T.DataType | None = None
+    strange_record_header = "which is no schema; write a format of a registry, or correct the producer"
+
+    def apart(self, side: Side) -> Column:
+        digest = F.unhex(F.substring(F.sha2(self.text(side), 256), 1, 32))
+        return F.concat(F.lit(bytearray(b"\0")), digest)
+
+    def text(self, side: Side) -> Column:
+        return F.get_json_object(F.col(_RAW[side]).cast("string"), "$.schema")
+
+    def id(self, header: bytes) -> SchemaId:
+        return header[1:].hex()
+
+    def header(self, id: SchemaId) -> bytes:
+        return b"\0" + bytes.fromhex(str(id))
+
+    def compressed(self, header: bytes) -> bool:
+        return False
+
+    def strange(self, raw: Column) -> Column:
+        return F.lit('Kafka Connect writes {"schema": …, "payload": …} where schemas.enable is true')
+
+    def unknown(self, reference: Column) -> Column:
+        return F.lit("its schema is none that a table can hold")
+
+    def with_indexes(self) -> Callable[[bytes], bytes]:
+        raise NotImplementedError
+
+    def message(self, indexes: bytes, names: Mapping[tuple[int, ...], str]) -> str | None:
+        return None
+
+
 def _uuid(reference: Column, first: int) -> Column:
     """STRING: a UUID in sixteen bytes.
 
@@ -178,6 +239,13 @@ def _uuid(reference: Column, first: int) -> Column:
     return F.lower(F.concat_ws("-", *groups))
 
 
-def of(registry: Registry) -> Framing:
+def of(config: PipelineConfig, side: Side) -> Framing:
+    """The framing of a side's records, which bring their schema or name it."""
+    if isinstance(config.decode.side(side), ConnectJsonFormat):
+        return Embedded()
+    return of_registry(config.registry)
+
+
+def of_registry(registry: Registry) -> Confluent | Glue:
     """The framing of the records whose schemas this registry has."""
     return Glue() if registry.glue else Confluent()

@@ -10,16 +10,19 @@ from pyspark.sql import types as T
 
 from lakeingest import config
 from lakeingest.decode import avro, json, json_names, json_parts, projection
+from lakeingest.decode.connect_json import ConnectJsonReader
+from lakeingest.decode.debezium import EventReader
 from lakeingest.decode.writers import PayloadReader
 from lakeingest.record import is_reserved
-from lakeingest.schema import field_names, model
+from lakeingest.schema import debezium, field_names, model
 from lakeingest.schema.formats import avro as avro_schema
-from lakeingest.schema.formats import defaults, json_schema, wire
+from lakeingest.schema.formats import connect, defaults, json_schema, wire
 from lakeingest.schema.json_values import Texts
 from lakeingest.schema.model import JSON, Schema, SchemaError
 
-_TYPES = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON"}
-"""A format in a pipeline file → what the registry calls such schemas."""
+CONNECT = "CONNECT"
+_TYPES = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON", "connect_json": CONNECT}
+"""A format in a pipeline file → what the registry calls such schemas, or `CONNECT`, which no registry has."""
 _NO_RULES = config.Schema()
 _LARGEST = 1 << 21
 """Characters of a schema and of all that it refers to."""
@@ -42,16 +45,18 @@ def read(
     indexes: bytes,
     *,
     rules: config.Schema = _NO_RULES,
+    envelope: config.Envelope | None = None,
     message_of: Callable[[bytes, Mapping[tuple[int, ...], str]], str | None] = wire.message,
 ) -> Reading | None:
     """The reading of a schema's records; None where it has no message of these indexes.
 
     Args:
-        type: AVRO, PROTOBUF or JSON.
+        type: AVRO, PROTOBUF, JSON or CONNECT.
         text: the schema.
         references: (name, text) of the schemas that it refers to, dependencies first.
         indexes: Protobuf's message indexes, as in the wire format.
         rules: what the pipeline file says of schemas.
+        envelope: what stands around the row, if anything does; the reading is the row's then.
         message_of: see `framing.Framing.message`.
 
     Raises:
@@ -61,22 +66,28 @@ def read(
         raise SchemaError(f"it has {size:,} characters, with all that it refers to; {_LARGEST:,} are read at most")
     if type != _TYPES[format.format]:
         raise SchemaError(f"it is a schema of type {type}, but the format is {format.format}")
+    # They are those of the row, where an envelope is around it.
+    names = "exact" if envelope else rules.names
     match format:
         case config.AvroFormat():
             texts = [reference for _, reference in references]
-            schema = field_names.renamed(avro_schema.read(text, texts), rules.names)
+            schema = field_names.renamed(avro_schema.read(text, texts, semantic=envelope is not None), names)
             reading = Reading(schema, avro.AvroReader(text, tuple(texts), schema), schema.name)
+        case config.ConnectJsonFormat():
+            reading = _connect(connect.read(text), names, format, is_event=envelope is not None)
         case config.JsonSchemaFormat():
             schema = json_schema.read(text, references)
             if schema.type != "struct":
                 raise SchemaError(f"its root is no object, but {schema.type}; a record's fields become columns")
-            reading = _json(schema, rules.names, json.texts_of(format))
+            reading = _json(schema, names, json.texts_of(format))
         case _:
             descriptors = _descriptors(text, tuple(references))
             message = message_of(indexes, _messages(descriptors))
             if message is None:
                 return None
-            reading = _message(descriptors, message, rules.names)
+            reading = _message(descriptors, message, names)
+    if envelope is not None:
+        reading = _row(reading, rules.names, envelope.unavailable)
     if rules.unsupported == "refuse" and (why := refusal(reading.schema)):
         raise SchemaError(why)
     defaults.check(reading.schema)
@@ -84,6 +95,20 @@ def read(
     if reserved:
         raise SchemaError(f"{', '.join(reserved)}: a column of lakeingest's own has that name; name it in schema.names")
     return reading
+
+
+def _connect(schema: Schema, names: field_names.Names, format: config.ConnectJsonFormat, *, is_event: bool) -> Reading:
+    if schema.type != "struct":
+        raise SchemaError(f"its root is no struct, but {schema.type}; a record's fields become columns")
+    part = debezium.needed(schema) if is_event else schema
+    columns = field_names.renamed(part, names)
+    return Reading(columns, ConnectJsonReader(part, columns, format.decimals == "numeric"), schema.name)
+
+
+def _row(event: Reading, names: field_names.Names, placeholder: str) -> Reading:
+    """The reading of the rows that change events are about."""
+    row = field_names.renamed(debezium.row_schema(event.schema), names)
+    return Reading(row, EventReader(event.reader, event.schema, row, placeholder), row.name)
 
 
 def _json(schema: Schema, names: field_names.Names, texts: Texts) -> Reading:

@@ -45,14 +45,13 @@ _LOOKS = (
     _BytesPattern("(?:FFFE|FEFF|7B00|007B|5B00|005B)", "text in UTF-16; let the producer write UTF-8"),
     _BytesPattern(
         f"(?:EFBBBF)?7B{_BLANKS}22736368656D6122{_BLANKS}3A",
-        "JSON of Kafka Connect, with its schema beside the payload; let the converter write schemas.enable=false, and "
-        "decode.{side}.format: json",
-        formats=("json",),
+        "JSON of Kafka Connect, with its schema beside the payload; write decode.{side}.format: connect_json",
+        formats=("json", "connect_json"),
     ),
     _BytesPattern(
         f"(?:EFBBBF)?{_BLANKS}(?:7B{_BLANKS}(?:22|7D)|5B{_BLANKS}(?:22|2D|3[0-9]|5B|5D|7B))",
         "JSON; write decode.{side}.format: json",
-        formats=("json",),
+        formats=("json", "connect_json"),
     ),
     _BytesPattern("1F8B08", f"data compressed with gzip; {_UNPACK}"),
     _BytesPattern("28B52FFD", f"data compressed with zstd; {_UNPACK}"),

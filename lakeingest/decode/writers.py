@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import compressed, projection, sniff
-from lakeingest.decode.framing import Confluent, Framing, begins, header_of, in_record_header, size
+from lakeingest.decode.framing import Confluent, Framing, begins, header_of, size
 from lakeingest.decode.order import TopicPartition
 from lakeingest.record import (
     COORDINATES,
@@ -149,7 +149,7 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
     by_header = F.col(f"_{side}_schema_header") if framing else F.lit(None).cast("binary")
     payloads = {i: _payload(plain, by_header, w) for i, w in usable.items()}
     stages = (
-        {f"_{side}_schema_header": in_record_header(side)} if framing else {},
+        {f"_{side}_schema_header": framing.apart(side)} if framing else {},
         *unpacked.stages,
         {f"_{side}_writer": _which(plain, by_header, writers)},
         {name: usable[i].reader.parse(F.when(which == i, payloads[i])) for i, name in parsed.items()},
@@ -158,7 +158,8 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
     columns = {f.name: _case(which, _members(side, f, values, usable), f.dataType) for f in target}
     if side == "value":
         ids = {i: F.lit(w.id) for i, w in usable.items() if w.id is not None}
-        columns = {SCHEMA_ID: _case(which, ids, framing.id_type), **columns} if framing else columns
+        if framing and framing.id_type:
+            columns = {SCHEMA_ID: _case(which, ids, framing.id_type), **columns}
         columns[RESCUED] = _case(which, _rescued(parsed, usable, target), T.StringType())
     broken = F.lit(False)
     format = framing.format if framing else "avro"
@@ -179,40 +180,64 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
     return Read(tuple(stage for stage in stages if stage), columns, refusals)
 
 
+@dataclass(frozen=True)
+class NewHeader:
+    """A header in a batch that is not known yet.
+
+    Attributes:
+        firsts: its first record of each partition: offset, and timestamp in microseconds.
+        text: the schema itself, where the record brings it.
+    """
+
+    side: Side
+    header: bytes
+    firsts: Mapping[TopicPartition, tuple[int, int]]
+    text: str | None
+
+
 def headers(
     kafka: DataFrame,
-    framing: Framing,
+    framings: Mapping[Side, Framing],
     sides: Mapping[Side, str],
     known_headers: Mapping[Side, Sequence[bytes]],
     indexed: Collection[Side],
-) -> list[tuple[Side, bytes, dict[TopicPartition, tuple[int, int]]]]:
-    """The headers in a batch that are not known yet, each with its first record of each partition: offset, and
-    timestamp in microseconds.
+) -> list[NewHeader]:
+    """The headers in a batch that are not known yet.
 
     The most frequent come first, and not more than 10,000 of them: bytes that are no header at all look like any.
 
     Args:
+        framings: of each side.
         sides: the side → the column of its bytes.
         known_headers: per side, the headers that have a branch already.
         indexed: the sides whose headers have Protobuf's message indexes.
     """
     parts = []
     for side, name in sides.items():
-        reference = F.coalesce(in_record_header(side), F.col(name))
+        framing = framings[side]
+        reference = F.coalesce(framing.apart(side), F.col(name))
         new = F.col(name).isNotNull() & begins(framing, reference)
         for header in known_headers[side]:
             new = new & ~reference.startswith(F.lit(bytearray(header)))
         whole = _indexed(reference, framing) if side in indexed else header_of(framing, reference)
-        parts.append(kafka.where(new).select(F.lit(side).alias("side"), whole.alias("header"), *COORDINATES, TIMESTAMP))
+        named = F.lit(side).alias("side"), whole.alias("header"), framing.text(side).alias("text")
+        parts.append(kafka.where(new).select(*named, *COORDINATES, TIMESTAMP))
     time = F.coalesce(F.unix_micros(TIMESTAMP), F.lit(0))
     first = F.min(F.struct(OFFSET, time)).alias("first")
     firsts = reduce(DataFrame.unionAll, parts).groupBy("side", "header", TOPIC, PARTITION)
-    counted = firsts.agg(first, F.count("*").alias("records")).groupBy("side", "header")
+    counted = firsts.agg(first, F.count("*").alias("records"), F.first("text").alias("text"))
     places = F.collect_list(F.struct(TOPIC, PARTITION, "first")).alias("places")
-    frequent = counted.agg(places, F.sum("records").alias("records")).orderBy(F.desc("records"))
-    rows = frequent.limit(_MOST_HEADERS).collect()
+    frequent = counted.groupBy("side", "header").agg(
+        places, F.sum("records").alias("records"), F.first("text").alias("text")
+    )
+    rows = frequent.orderBy(F.desc("records")).limit(_MOST_HEADERS).collect()
     return [
-        (row["side"], bytes(row["header"]), {(topic, at): tuple(first) for topic, at, first in row["places"]})
+        NewHeader(
+            row["side"],
+            bytes(row["header"]),
+            {(topic, at): tuple(first) for topic, at, first in row["places"]},
+            row["text"],
+        )
         for row in rows
     ]
 

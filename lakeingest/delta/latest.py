@@ -22,6 +22,7 @@ from pyspark.sql import types as T
 
 from lakeingest.config.parts import Table as TableOptions
 from lakeingest.config.row_mode import DeleteMarker
+from lakeingest.delta import unlogged
 from lakeingest.errors import PipelineFileError
 from lakeingest.record import COORDINATES, RAW_VALUE, Refusal, diagnosis
 from lakeingest.schema import ddl
@@ -113,6 +114,7 @@ class LatestRows:
         values: the values of it, as text, that mean it.
         is_log: whether each record is a row all the same.
         marks: whether those that delete are rows, and the column _op says so.
+        unlogged: the columns whose values some records do not have (see `unlogged`).
     """
 
     keys: tuple[ComparedField, ...]
@@ -122,11 +124,17 @@ class LatestRows:
     values: tuple[str, ...]
     is_log: bool = False
     marks: bool = False
+    unlogged: tuple[str, ...] = ()
 
     @property
     def ordered(self) -> tuple[str, ...]:
         """SQL of all that the order is made of, the first one first."""
         return (*(field.sql for field in self.order), *COORDINATES)
+
+    @property
+    def latest_first(self) -> list[Column]:
+        """By which records are sorted, the latest one first."""
+        return [F.col(name).desc() for name in self.ordered]
 
     @property
     def renamed_keys(self) -> list[Column]:
@@ -212,8 +220,9 @@ def of(options: TableOptions, columns: T.StructType, unshown: Collection[str] = 
             problems=tuple(problems),
         )
     by_tombstone, is_log = options.tombstones == "delete", not options.upserts
+    missing = unlogged.columns(columns, options.key_paths) if options.upserts else ()
     values = _texts(delete_marker)
-    return LatestRows(keys, order, by_tombstone, next(iter(marker), None), values, is_log, options.marks)
+    return LatestRows(keys, order, by_tombstone, next(iter(marker), None), values, is_log, options.marks, missing)
 
 
 def _texts(marker: DeleteMarker | None) -> tuple[str, ...]:

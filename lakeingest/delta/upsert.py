@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from lakeingest.config.maintenance import TARGET
-from lakeingest.delta import commit_log, coordinates, kinds, statistics
+from lakeingest.delta import commit_log, coordinates, kinds, statistics, unlogged
 from lakeingest.delta.commit import LAST_VERSION
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.latest import LatestRows
@@ -32,6 +32,7 @@ from lakeingest.delta.table import Table
 from lakeingest.errors import TableChanged
 from lakeingest.record import COORDINATES, DELETES, Frontier, OffsetRanges
 from lakeingest.schema import ddl
+from lakeingest.schema.debezium import UNAVAILABLE
 from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures
 from lakeingest.spark.session import setting
@@ -96,11 +97,24 @@ class Upsert:
         """
         names = [ddl.quoted(name) for name in columns if name != DELETES]
         same = " AND ".join([*(f"t.{key.sql} = s.{key.sql}" for key in self.latest.keys), *self.bounds])
-        newer = " > ".join(ordered(f"{row}.{name}" for name in self.latest.ordered) for row in "st")
+        newer, older = (
+            " > ".join(ordered(f"{row}.{name}" for name in self.latest.ordered) for row in rows)
+            for rows in ("st", "ts")
+        )
+        values = {name: f"s.{name}" for name in names}
+        completes = ""
+        if self.latest.unlogged:
+            values |= dict(unlogged.assignments(self.latest.unlogged, newer=True))
+            missing = unlogged.assignments(self.latest.unlogged, newer=False)
+            completes = (
+                f"WHEN MATCHED AND NOT s.{DELETES} AND t.{UNAVAILABLE} IS NOT NULL AND {older} "
+                f"THEN UPDATE SET {', '.join(f'{name} = {value}' for name, value in missing)} "
+            )
         return (
             f"MERGE INTO {table.sql} AS t USING {view} AS s ON {same} "
             f"WHEN MATCHED AND s.{DELETES} AND {newer} THEN DELETE "
-            f"WHEN MATCHED AND {newer} THEN UPDATE SET {', '.join(f'{name} = s.{name}' for name in names)} "
+            f"WHEN MATCHED AND {newer} THEN UPDATE SET {', '.join(f'{n} = {value}' for n, value in values.items())} "
+            f"{completes}"
             f"WHEN NOT MATCHED AND NOT s.{DELETES} THEN "
             f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
         )
@@ -119,8 +133,7 @@ def latest_of(rows: DataFrame, latest: LatestRows) -> DataFrame:
     _raw_tied BOOLEAN, never null: whether the one before it has the same order, and is of another partition, so that
     nothing but the partitions' numbers tells which is the later one.
     """
-    order = [F.col(name).desc() for name in latest.ordered]
-    window = Window.partitionBy(*(F.col(key.sql) for key in latest.keys)).orderBy(*order)
+    window = Window.partitionBy(*(F.col(key.sql) for key in latest.keys)).orderBy(*latest.latest_first)
     # Such a condition Spark holds against each task's rows before they are shuffled.
     last_two = rows.withColumn(_NUMBER, F.row_number().over(window)).where(f"{_NUMBER} <= 2")
     place = F.struct(*COORDINATES[:2])
@@ -128,6 +141,13 @@ def latest_of(rows: DataFrame, latest: LatestRows) -> DataFrame:
     for each in latest.order:
         tied &= F.lead(F.col(each.sql)).over(window) == F.col(each.sql)
     return last_two.withColumn(TIED, F.coalesce(tied, F.lit(False))).where(f"{_NUMBER} = 1").drop(_NUMBER)
+
+
+def completed(rows: DataFrame, latest: LatestRows) -> DataFrame:
+    """Records of which the latest of each key has what it lacks from earlier ones (see `unlogged`)."""
+    if not latest.unlogged:
+        return rows
+    return unlogged.completed(rows, [key.sql for key in latest.keys], latest.latest_first, latest.unlogged)
 
 
 @dataclass

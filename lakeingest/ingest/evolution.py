@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.config import PipelineConfig, file, uses_registry
+from lakeingest.config import PipelineConfig, brings_schema, file, uses_registry
 from lakeingest.decode import Shape, framing, inferred
 from lakeingest.decode.early import TypeSegment, columns_of
 from lakeingest.decode.order import TopicPartition
@@ -104,8 +104,8 @@ class Evolution:
 
     @property
     def _framed(self) -> tuple[Side, ...]:
-        """The sides whose records name their schema."""
-        return tuple(side for side in SIDES if uses_registry(self._format(side)))
+        """The sides whose records name their schema, or bring it."""
+        return tuple(side for side in SIDES if brings_schema(self._format(side)))
 
     @property
     def _observes(self) -> bool:
@@ -122,7 +122,7 @@ class Evolution:
     @property
     def settled(self) -> bool:
         """Whether the value's columns are known: always, but before the first record that brings its schema."""
-        return not uses_registry(self._config.decode.value) or "value" in self.ledger.current
+        return not brings_schema(self._config.decode.value) or "value" in self.ledger.current
 
     def _format(self, side: Side) -> Any:
         return self._config.decode.side(side)
@@ -146,7 +146,7 @@ class Evolution:
             framed = side in self._framed
             if framed or by_header:
                 branches = tuple(self._branch(k, columns) for k in by_header)
-                by = framing.of(self._config.registry) if framed else None
+                by = framing.of(self._config, side) if framed else None
                 sides[side] = SchemaBranches(branches, framing=by, strict=framed and strict)
         value, key = self._value(columns), shape.key_type(self._config, self.ledger.table("key"))
         stages = self._stages(value)
@@ -220,8 +220,9 @@ class Evolution:
         unknown_ids, columns = False, self._columns(table)
         if self._framed:
             new_schemas, unknown_ids = writer_schemas.discover(
-                self._config, self._registry, self.ledger, kafka, self._writer_schemas
+                self._config, lambda: self._registry, self.ledger, kafka, self._writer_schemas
             )
+            new_schemas = self._decisions.with_versions(new_schemas)
             self._writer_schemas.update({(k.side, k.header): k for k in new_schemas})
         if not self.settled:
             self._foresee()
@@ -243,6 +244,8 @@ class Evolution:
 
         A schema in no version of its subject says so under NONE alone; see `SchemaDecisions`.
         """
+        if not uses_registry(self._config.decode.value):
+            return
         none = self._decisions.mode("value") == "NONE"
         if not any(k.side == "value" and k.reading and (k.version or none) for k in self._writer_schemas.values()):
             latest = writer_schemas.latest_of_subject(self._config, self._registry, self.ledger)

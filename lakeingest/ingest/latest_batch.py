@@ -22,10 +22,11 @@ from lakeingest import transform
 from lakeingest.delta.latest import LatestRows
 from lakeingest.delta.offset_lists import NO_OFFSETS, OffsetLists
 from lakeingest.delta.receipt import Account, Counts, Receipt
-from lakeingest.delta.upsert import TIED, Upsert, latest_of
+from lakeingest.delta.upsert import TIED, Upsert, completed, latest_of
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.decided import Decided, certain
 from lakeingest.record import COORDINATES, DELETES, count_where
+from lakeingest.schema.debezium import UNAVAILABLE
 from lakeingest.spark import frames
 
 if TYPE_CHECKING:
@@ -50,12 +51,27 @@ def write(
     try:
         with execution.reader.failures(), frames.observing(execution.context.spark):
             rows = frames.keep(rows)
+            if batch.latest.unlogged and not rows.where(f"{UNAVAILABLE} IS NOT NULL").isEmpty():
+                # Seldom: so a batch in which no value is missing is sorted once.
+                rows = _completed(rows, decided.records, batch)
             deletes, ties, bounds = _computed(rows, batch.latest)
             account = replace(_account(execution, decided, kafka, receipt), deletes=deletes, ties=ties)
         commit = _merge(execution, rows, replace(receipt, account=account), batch, bounds)
     finally:
         frames.release(rows)
     return commit, replace(account, refused=NO_OFFSETS)
+
+
+def _completed(rows: DataFrame, decided: DataFrame, batch: BatchPlan) -> DataFrame:
+    """The latest rows, with what they lack from earlier records of the batch.
+
+    Args:
+        rows: the latest rows, which are released.
+        decided: all records of the batch.
+    """
+    assert batch.latest is not None
+    frames.release(rows)
+    return frames.keep(latest_of(completed(batch.accepted(decided), batch.latest), batch.latest))
 
 
 def merge_replayed(execution: MicroBatchExecution, accepted: DataFrame, receipt: Receipt, batch: BatchPlan) -> Commit:
@@ -65,7 +81,7 @@ def merge_replayed(execution: MicroBatchExecution, accepted: DataFrame, receipt:
         accepted: those that pass today's rules, kept.
     """
     assert batch.latest is not None
-    rows = frames.keep(latest_of(accepted, batch.latest))
+    rows = frames.keep(latest_of(completed(accepted, batch.latest), batch.latest))
     try:
         deletes, ties, bounds = _computed(rows, batch.latest)
         moved = OffsetLists.of(map(tuple, accepted.select(*COORDINATES).collect()))

@@ -244,6 +244,23 @@ class SchemaDecisions:
         same = next((e.version for e in entries if e.fingerprint == fingerprint(text)), None)
         return same or self.next_version(side)
 
+    def with_versions(self, new_schemas: Iterable[WriterSchema]) -> list[WriterSchema]:
+        """Writers' schemas in the order of their first records. Those that came with the records, so that no registry
+        counts them, are counted here: one more for each other text.
+        """
+        versioned, newest = list[WriterSchema](), dict[Side, int]()
+        for each in new_schemas:
+            if (
+                each.version is None
+                and each.reading
+                and isinstance(self._config.decode.side(each.side), config.ConnectJsonFormat)
+            ):
+                newest[each.side] = newest.get(each.side, self.next_version(each.side) - 1) + 1
+                versioned.append(replace(each, version=newest[each.side]))
+            else:
+                versioned.append(each)
+        return versioned
+
     def next_version(self, side: Side) -> int:
         """One more than any that the ledger has of this side."""
         return 1 + max((e.version or 0 for e in self.ledger.entries if e.side == side), default=0)

@@ -8,7 +8,7 @@ from pyspark.sql import types as T
 from pyspark.sql.types import DataType, StructType
 
 from lakeingest import config as file
-from lakeingest.config import PipelineConfig, consistency, partition_format, uses_registry
+from lakeingest.config import PipelineConfig, brings_schema, consistency, partition_format, uses_registry
 from lakeingest.decode import Shape, framing, inferred, projection
 from lakeingest.errors import PipelineFileError
 from lakeingest.record import (
@@ -48,7 +48,7 @@ def described(config: PipelineConfig, table: Schema | None) -> StructType:
     Args:
         table: see `value_columns`.
     """
-    file_alone = not uses_registry(config.decode.value)
+    file_alone = not brings_schema(config.decode.value)
     if file_alone:
         return of_columns(transforms.apply(config.steps, consistency.columns(config.decode, config.schema_)))
     return of_columns(transforms.apply(config.steps, model.value_columns(table)) if table else ())
@@ -116,7 +116,7 @@ def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
     if config.decode.headers and HEADERS not in dropped:
         columns.add(HEADERS, struct("h ARRAY<STRUCT<key: STRING, value: BINARY>>")["h"].dataType)
     if uses_registry(config.decode.value):
-        columns.add(SCHEMA_ID, framing.of(config.registry).id_type)
+        columns.add(SCHEMA_ID, framing.of_registry(config.registry).id_type)
     for declared in demanded(shape.table):
         columns.add(declared)
     if config.decode.value.format not in ("string", "bytes") and RESCUED not in dropped:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -11,15 +11,18 @@ from pyspark.sql import functions as F
 
 from lakeingest.config import (
     AvroFormat,
+    ConnectJsonFormat,
     JsonSchemaFormat,
     PipelineConfig,
     ProtobufFormat,
+    brings_schema,
     partition_format,
     uses_registry,
 )
 from lakeingest.decode import framing, sniff, writers
 from lakeingest.decode.order import Place, in_order
 from lakeingest.decode.readers import Reading, read
+from lakeingest.ingest.embedded_schemas import EmbeddedSchemas
 from lakeingest.kafka import registry
 from lakeingest.kafka.glue_registry import GlueClient
 from lakeingest.kafka.registry import RegistryClient
@@ -88,7 +91,7 @@ class WriterSchema:
 
 def discover(
     config: PipelineConfig,
-    ask: AnyRegistry,
+    open_registry: Callable[[], AnyRegistry],
     ledger: SchemaLedger,
     kafka: DataFrame,
     planned: Collection[tuple[Side, bytes]],
@@ -96,19 +99,26 @@ def discover(
     """The schemas that a batch's headers name and that are not planned for, in the order of their first records; and
     whether some headers name none.
 
+    Args:
+        open_registry: gives the registry, where records name their schemas in one.
+
     Raises:
         RegistryUnreachable: the registry did not answer for as long as registry.wait says.
     """
-    sides = {side: column for side, column in SIDES.items() if uses_registry(config.decode.side(side))}
+    sides = {side: column for side, column in SIDES.items() if brings_schema(config.decode.side(side))}
+    framings = {side: framing.of(config, side) for side in sides}
     headers = {side: [header for s, header in planned if s == side] for side in sides}
     indexed = {side for side in sides if isinstance(config.decode.side(side), ProtobufFormat)}
     schemas: list[tuple[int, WriterSchema]] = []
-    unknown_ids, ids, by = False, set[SchemaId](), framing.of(config.registry)
-    new = writers.headers(kafka, by, sides, headers, indexed)
-    places = in_order({(side, header): firsts for side, header, firsts in new})
-    for side, header, _ in new:
-        ids.add(by.id(header))
+    unknown_ids, ids = False, set[SchemaId]()
+    new = writers.headers(kafka, framings, sides, headers, indexed)
+    embedded = EmbeddedSchemas({framings[e.side].id(e.header): e.text for e in new if e.text is not None})
+    places = in_order({(each.side, each.header): each.firsts for each in new})
+    for each in new:
+        side, header = each.side, each.header
+        ids.add(framings[side].id(header))
         at, place = places[side, header]
+        ask = open_registry() if uses_registry(config.decode.side(side)) else embedded
         writer_schema = (
             _writer_schema(config, ask, ledger, side=side, header=header, place=place) if len(ids) <= MOST_IDS else None
         )
@@ -128,7 +138,7 @@ def latest_of_subject(config: PipelineConfig, ask: AnyRegistry, ledger: SchemaLe
         latest = ask.latest(ask.topic_subject(topic, "value"))
         if latest is not None:
             indexes = wire.prefix((0,)) if isinstance(format, ProtobufFormat) else b""
-            header = framing.of(config.registry).header(latest[0].id) + indexes
+            header = framing.of(config, "value").header(latest[0].id) + indexes
             writer_schema = _writer_schema(config, ask, ledger, side="value", header=header, place=(topic, 0, 0))
             if writer_schema is not None and writer_schema.reading:
                 return replace(writer_schema, first=None)
@@ -141,7 +151,7 @@ def sniff_values(config: PipelineConfig, kafka: DataFrame) -> str:
     bare = F.col(RAW_VALUE).isNotNull() & framing.in_record_header("value").isNull()
     hint = sniff.header_hint("value").alias("hint")
     for row in kafka.where(bare).select(*COORDINATES, start, hint).limit(_LOOKED_AT).collect():
-        if kind := row["hint"] or sniff.of(bytes(row["start"]), framing.of(config.registry).format):
+        if kind := row["hint"] or sniff.of(bytes(row["start"]), framing.of(config, "value").format):
             return f"the value at {row[TOPIC]}-{row[PARTITION]} offset {row[OFFSET]} {kind}"
     return ""
 
@@ -158,10 +168,16 @@ def unpartitionable(config: PipelineConfig, schema: Schema) -> str | None:
 
 
 def _writer_schema(
-    config: PipelineConfig, ask: AnyRegistry, ledger: SchemaLedger, *, side: Side, header: bytes, place: Place
+    config: PipelineConfig,
+    ask: AnyRegistry | EmbeddedSchemas,
+    ledger: SchemaLedger,
+    *,
+    side: Side,
+    header: bytes,
+    place: Place,
 ) -> WriterSchema | None:
-    format, by = config.decode.side(side), framing.of(config.registry)
-    assert isinstance(format, AvroFormat | ProtobufFormat | JsonSchemaFormat)
+    format, by = config.decode.side(side), framing.of(config, side)
+    assert isinstance(format, AvroFormat | ProtobufFormat | JsonSchemaFormat | ConnectJsonFormat)
     registered = ask.writer(by.id(header))
     if registered is None:
         return None
@@ -174,6 +190,7 @@ def _writer_schema(
             registered.references,
             header[framing.size(by, header) :],
             rules=config.schema_,
+            envelope=config.decode.envelope if side == "value" else None,
             message_of=by.message,
         )
     except SchemaError as error:
@@ -184,15 +201,18 @@ def _writer_schema(
     if reading and side == "value":
         problem = unpartitionable(config, reading.schema)
     version: int | None
+    elsewhere: tuple[str, ...] = ()
     if reading and (entry := ledger.first_entry(side, registered.fingerprint, reading.name)) and entry.version:
         # As it was decided: another topic's subject may have it as another version.
         subject, version = entry.subject, entry.version
+    elif isinstance(ask, EmbeddedSchemas) or isinstance(format, ConnectJsonFormat):
+        subject, version = None, None
     else:
         name = reading.name if reading else None
         subject = registered.subject or registry.subject(format.subject, place[0], side, name) or None
         version = ask.version(subject, registered) if subject else None
+        elsewhere = ask.elsewhere(registered) if subject and version is None else ()
     usable_reading = None if problem else reading
-    elsewhere = ask.elsewhere(registered) if subject and version is None else ()
     return WriterSchema(
         side, header, registered.id, subject, version, registered.fingerprint, place, usable_reading, problem, elsewhere
     )

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from lakeingest.delta import coordinates, quarantine
 from lakeingest.delta.latest import LatestRows
 from lakeingest.delta.table import Table
-from lakeingest.delta.upsert import TIED, latest_of, ordered
+from lakeingest.delta.upsert import TIED, completed, latest_of, ordered
 from lakeingest.errors import UsageError, number_of
 from lakeingest.ingest import endpoints
 from lakeingest.ingest.batch_plan import BatchPlan, observed
@@ -90,7 +90,7 @@ class _KeyComparison:
         else:
             batch, accepted, ranges = self._of_changelog(changelog, execution, consumed)
         assert batch.latest is not None
-        pairs = _pairs(latest_of(accepted, batch.latest), rows, batch, batch.latest, ranges)
+        pairs = _pairs(latest_of(completed(accepted, batch.latest), batch.latest), rows, batch, batch.latest, ranges)
         metrics = Observation()
         counts = {"keys": F.lit(True), "beyond": F.col("kind") == "beyond", "ties": F.col(TIED)}
         counted = (count_where(condition).alias(name) for name, condition in counts.items())

@@ -124,7 +124,10 @@ class _SchemaRecords:
 def _of_rows(reader: PipelineReader) -> dict[tuple[Side, SchemaId], _SchemaRecords]:
     """What each schema has brought: one pass over the ids of each table, and of each side of quarantine."""
     config, records = reader.config, dict[tuple[Side, SchemaId], _SchemaRecords]()
-    by, sides = framing.of(config.registry), [side for side in _SIDES if uses_registry(config.decode.side(side))]
+    by, sides = (
+        framing.of_registry(config.registry),
+        [side for side in _SIDES if uses_registry(config.decode.side(side))],
+    )
     for side in sides:
         heads = (
             f"WHEN reference LIKE '{prefix.hex()}%' AND length(reference) >= {2 * size} "

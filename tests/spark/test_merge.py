@@ -5,70 +5,26 @@ from __future__ import annotations
 import random
 import shutil
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chispa import assert_df_equality
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from support.oracle.latest import Change, batches, expected, history
+from support.oracle.latest import Change, expected, history, recut
 from support.pipelines.receipts import receipt
+from support.tables.merged import NOW, Applied, options
 
-from lakeingest.config.parts import Table as TableOptions
 from lakeingest.delta import commit, latest
 from lakeingest.delta.history import TableHistory
-from lakeingest.delta.latest import LatestRows
-from lakeingest.delta.table import Table
-from lakeingest.delta.upsert import TIED, DeletedKeys, Upsert, latest_of
+from lakeingest.delta.upsert import Upsert
 from lakeingest.errors import PipelineFileError
 from lakeingest.record import DELETES
 
-NOW = datetime(2026, 11, 29, tzinfo=UTC)
 COLUMNS = "h INT, k INT, o INT, _topic STRING, _partition INT, _offset BIGINT"
-
-
-def options(**values: Any) -> TableOptions:
-    return TableOptions(path="/t", mode="upsert", **values)
-
-
-class Applied:
-    """A table that batches are applied to.
-
-    Attributes:
-        latest: how the latest row of a key is known.
-    """
-
-    def __init__(self, spark: SparkSession, folder: Path, columns: str, **values: Any) -> None:
-        self.spark, self.columns = spark, columns
-        self.latest: LatestRows = latest.of(options(**values), spark.createDataFrame([], columns).schema)
-        self.table, self.number = Table(spark, str(folder / "t")), 0
-        self.deleted_keys = DeletedKeys(Table(spark, str(folder / "t_deletes")), "p")
-        self.table.create(spark.createDataFrame([], columns).schema)
-
-    def mark(self) -> None:
-        """Let rows be marked in deletion vectors from now on."""
-        self.table.set_properties({"delta.enableDeletionVectors": "true"})
-
-    def apply(self, rows: list[tuple[Any, ...]]) -> None:
-        """Records, each with whether it deletes."""
-        self.number += 1
-        frame = self.spark.createDataFrame(rows, f"{self.columns}, {DELETES} BOOLEAN")
-        rows, seen = latest_of(frame, self.latest).drop(TIED).persist(), self.deleted_keys.version()
-        newer = self.deleted_keys.without_superseded(rows, self.latest, seen)
-        self.deleted_keys.remember(rows, self.latest, NOW, seen)
-        bounds = self.latest.bounds(rows.agg(*self.latest.extents).collect()[0])
-        mode = Upsert(self.latest, self.spark.newSession(), tuple(bounds))
-        commit.write(self.table, newer, receipt(self.number, 1), "zstd", mode=mode)
-        self.deleted_keys.join_files()
-        rows.unpersist()
-
-    @property
-    def rows(self) -> DataFrame:
-        return self.table.read()
 
 
 def record(at: int, change: Change) -> tuple[Any, ...]:
@@ -84,7 +40,7 @@ def test_order_cuts_and_repetition_change_nothing(spark: SparkSession, tmp_path:
     applied = Applied(spark, tmp_path, COLUMNS, keys=["h", "k"], order_by=["o"])
     if marks:
         applied.mark()
-    for cut in zip_longest(*(batches(dice, changes) for changes in histories), fillvalue=()):
+    for cut in zip_longest(*(recut(dice, changes) for changes in histories), fillvalue=()):
         applied.apply([record(at, change) for at, batch in enumerate(cut) for change in batch])
     rows = [
         (at, key, order, f"t{at}", partition, offset)

@@ -52,7 +52,7 @@ _AS_ONE: Mapping[frozenset[str], Kind] = {
 """Unions that from_avro reads as one number; a logical type of a branch is lost there."""
 
 
-def read(text: str, references: Sequence[str] = ()) -> Schema:
+def read(text: str, references: Sequence[str] = (), *, semantic: bool = False) -> Schema:
     """The schema of an Avro schema's JSON text.
 
     A union with null is optional; one of [int, long] or [float, double] is the wider number; any other is a struct with
@@ -64,12 +64,14 @@ def read(text: str, references: Sequence[str] = ()) -> Schema:
     Args:
         text: the schema.
         references: the texts of schemas whose named types it uses, each behind those that it uses itself.
+        semantic: whether a type without a logical one has the name and the parameters that Kafka Connect gave it, as
+            `io.debezium.time.MicroTimestamp`.
 
     Raises:
         SchemaError: the text is no schema; or it has more than a table can hold.
     """
     tree, types = parsed(text, references)
-    return AvroSchemaReader(types).part(tree, "", ())
+    return AvroSchemaReader(types, semantic=semantic).part(tree, "", ())
 
 
 def parsed(text: str, references: Sequence[str]) -> tuple[Any, dict[str, Any]]:
@@ -149,8 +151,8 @@ def _parse(text: str, types: dict[str, Any]) -> Any:
 class AvroSchemaReader:
     """Turns parsed trees into schemas; counts the parts."""
 
-    def __init__(self, types: Mapping[str, Any]) -> None:
-        self._types = types
+    def __init__(self, types: Mapping[str, Any], *, semantic: bool = False) -> None:
+        self._types, self._semantic = types, semantic
         self._parts = 0
 
     def part(self, tree: Any, path: str, around: tuple[str, ...]) -> Schema:
@@ -210,6 +212,10 @@ class AvroSchemaReader:
             parameters = (*default, (model.SYMBOLS, ",".join(tree["symbols"])))
             return Schema("string", name=tree["name"], parameters=parameters, doc=_doc(tree), aliases=_aliases(tree))
         name = _LOGICAL.get((kind, logical)) if isinstance(logical, str) else None
+        connect_name = tree.get("connect.name") if self._semantic and name is None and kind in _PRIMITIVES else None
+        if isinstance(connect_name, str):
+            texts = ((str(key), str(value)) for key, value in tree.get("connect.parameters", {}).items())
+            return Schema(_PRIMITIVES[kind], connect_name, parameters=tuple(sorted(texts)), doc=_doc(tree))
         if kind == "fixed":
             name = name if tree["size"] == _UUID_BYTES else None
             aliases = () if name else _aliases(tree)

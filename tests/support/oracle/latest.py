@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+Each = TypeVar("Each")
 
 
 class Change(NamedTuple):
@@ -35,10 +37,10 @@ def history(dice: random.Random) -> list[Change]:
     return changes
 
 
-def batches(dice: random.Random, changes: Sequence[Change]) -> list[list[Change]]:
+def recut(dice: random.Random, changes: Sequence[Each]) -> list[list[Each]]:
     """The changes in another order, cut anywhere, and some of the batches again: at once, or later."""
     shuffled = dice.sample(changes, len(changes))
-    cut: list[list[Change]] = []
+    cut: list[list[Each]] = []
     while shuffled:
         size = dice.randint(1, len(shuffled))
         cut.append(shuffled[:size])

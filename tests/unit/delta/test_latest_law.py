@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from support.oracle.latest import Change, batches, expected, history
+from support.oracle.latest import Change, expected, history, recut
 
 HISTORIES = 100_000
 
@@ -49,7 +49,7 @@ def test_order_cuts_and_repetition_change_nothing() -> None:
     dice = random.Random(47)
     for _ in range(HISTORIES):
         changes, table = history(dice), Table()
-        applied = batches(dice, changes)
+        applied = recut(dice, changes)
         for batch in applied:
             table.apply(batch)
         assert table.rows == expected(changes), applied
@@ -61,7 +61,7 @@ def test_without_the_memory_of_deletes_a_row_comes_back(seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(1000):
         changes, table = history(dice), Table(remembers=False)
-        for batch in batches(dice, changes):
+        for batch in recut(dice, changes):
             table.apply(batch)
         if table.rows != expected(changes):
             return

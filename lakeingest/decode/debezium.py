@@ -1,0 +1,308 @@
+"""Reads Debezium's change events as rows: the value of a record is the row that it is about, and four columns beside.
+
+What an event means, and which columns a row has, `schema.debezium` says; here its values become those of the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from lakeingest.decode import decimals, projection
+from lakeingest.decode.json_columns import any_of
+from lakeingest.decode.writers import PayloadReader
+from lakeingest.schema import debezium, model
+from lakeingest.schema.debezium import AFTER, BEFORE, CHANGES, OP, SEMANTIC, SOURCE
+from lakeingest.schema.model import Schema
+from lakeingest.spark import timestamps
+
+DELETE_OP = "d"
+_ROW_OPS = ("r", "c", "u")
+_SECOND, _MINUTE, _HOUR = 1_000_000, 60_000_000, 3_600_000_000
+"""Microseconds."""
+
+
+@dataclass(frozen=True)
+class EventReader:
+    """Reads the events of one schema (see `writers.PayloadReader`).
+
+    Attributes:
+        reader: of the events as they are.
+        event: their schema, in whose types `reader` gives them.
+        row: that of the rows, as `debezium.row_schema` gives it, under the names of the columns.
+        placeholder: what stands for a value that the database did not log (unavailable.value.placeholder).
+    """
+
+    reader: PayloadReader
+    event: Schema
+    row: Schema
+    placeholder: str
+
+    def parse(self, payload: Column) -> Column:
+        return self.reader.parse(payload)
+
+    def broken(self, parsed: Column) -> Column:
+        faults = [test for test, _ in self._faults(self._event(parsed))]
+        return self.reader.broken(parsed) | (parsed.isNotNull() & any_of(faults))
+
+    def value(self, parsed: Column) -> Column:
+        event = self._event(parsed)
+        row, fields = event.row, self._fields
+        columns = (
+            F.when(~self._is_unavailable(row[f.name], f.schema), _converted(row[f.name], f.schema)).alias(name)
+            for name, f in fields.items()
+        )
+        return F.struct(*columns, *(column.alias(name) for name, column in self._beside(event).items()))
+
+    def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
+        parsed = self.reader.parse(payload)
+        cases = F.lit(None).cast("string")
+        for test, text in reversed(list(self._faults(self._event(parsed)))):
+            cases = F.when(F.coalesce(test, F.lit(False)), text).otherwise(cases)
+        reason = self.reader.why(F.when(self.reader.broken(parsed), payload), withheld=withheld)
+        return cases if reason is None else F.coalesce(reason, cases)
+
+    def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
+        return projection.rescued(self.value(parsed), dropped, self.row, names)
+
+    def _event(self, parsed: Column) -> _Event:
+        value = self.reader.value(parsed)
+        source = debezium.source_fields(self.event)
+        if not debezium.is_flat(self.event):
+            row = F.when(value[OP] == DELETE_OP, value[BEFORE]).otherwise(value[AFTER])
+            return _Event(value[OP], row, {name: value[SOURCE][field] for name, field in source.items()})
+        op = value[debezium.FLAT_OP] if self.event.field(debezium.FLAT_OP) else F.lit("u")
+        if self.event.field(debezium.FLAT_DELETED):
+            op = F.when(value[debezium.FLAT_DELETED].cast("string") == "true", DELETE_OP).otherwise(op)
+        return _Event(op, value, {name: value[field] for name, field in source.items()})
+
+    @property
+    def _fields(self) -> Mapping[str, model.Field]:
+        """The name of a row's column → the field of the events' rows."""
+        pairs = zip(debezium.row_fields(self.event), self.row.fields, strict=False)
+        return {column.name: field for field, column in pairs}
+
+    def _beside(self, event: _Event) -> dict[str, Column]:
+        kind = projection.data_type(_of(self.row.field(debezium.POSITION)))
+        missing = [
+            F.when(self._is_unavailable(event.row[f.name], f.schema), F.lit(name)) for name, f in self._fields.items()
+        ]
+        names = F.array_compact(F.array(*missing))
+        place = projection.data_type(_of(_of(self.row.field(debezium.UNAVAILABLE)).value))
+        nobody = F.transform(names, lambda _: F.lit(None).cast(place))
+        return {
+            debezium.CHANGE: _change(event.op),
+            debezium.POSITION: position(event.source).cast(kind),
+            debezium.CHANGED_AT: _time_of(event.source),
+            debezium.UNAVAILABLE: F.when(F.size(names) > 0, F.map_from_arrays(names, nobody)),
+        }
+
+    def _is_unavailable(self, value: Column, schema: Schema) -> Column:
+        """BOOLEAN, never null: whether the placeholder stands where a value was not logged."""
+        if schema.type == "string":
+            test = value == self.placeholder
+        elif schema.type == "bytes" and schema.name is None:
+            test = value == F.lit(bytearray(self.placeholder.encode()))
+        elif schema.type == "array" and schema.value is not None and schema.value.type == "string":
+            test = value == F.array(F.lit(self.placeholder))
+        elif schema.type == "array" and schema.value is not None and schema.value.type in ("int32", "int64"):
+            # Of numbers it is the bytes of the text, one for each element.
+            kind = "array<int>" if schema.value.type == "int32" else "array<bigint>"
+            test = value == F.array(*(F.lit(byte) for byte in self.placeholder.encode())).cast(kind)
+        elif schema.type == "map":
+            test = F.array_contains(F.map_keys(value), self.placeholder)
+        else:
+            return F.lit(False)
+        return F.coalesce(test, F.lit(False))
+
+    def _faults(self, event: _Event) -> Iterator[tuple[Column, Column]]:
+        """Why an event is no row: a test, and what is said where it is true."""
+        op, row = event.op, event.row
+        known = F.lit(f", and none of {', '.join(CHANGES)}")
+        yield (
+            ~op.isin(*CHANGES) | op.isNull(),
+            F.concat(F.lit("op is "), F.coalesce(F.left(op, F.lit(50)), F.lit("null")), known),
+        )
+        for ops, side in ((_ROW_OPS, AFTER), ((DELETE_OP,), BEFORE)):
+            text = F.concat(F.lit("op is "), op, F.lit(f", and {side}, which has the row, is null"))
+            yield op.isin(*ops) & row.isNull(), text
+        for name, f in self._fields.items():
+            for test in _misfits(row[f.name], f.schema):
+                yield test, F.lit(f"{name} has no value that a {_type_text(f.schema)} can hold")
+
+
+@dataclass(frozen=True)
+class _Event:
+    """The parts of an event.
+
+    Attributes:
+        op: STRING.
+        row: STRUCT, the row that it is about; null where it is about none.
+        source: the fields of `source` that are there.
+    """
+
+    op: Column
+    row: Column
+    source: Mapping[str, Column]
+
+
+def _change(op: Column) -> Column:
+    first, *more = CHANGES.items()
+    case = F.when(op == first[0], F.lit(first[1]))
+    for each, name in more:
+        case = case.when(op == each, F.lit(name))
+    return case
+
+
+def _time_of(source: Mapping[str, Column]) -> Column:
+    if "ts_us" in source:
+        return timestamps.within_years(F.timestamp_micros(source["ts_us"]))
+    return timestamps.within_years(F.timestamp_millis(source["ts_ms"])) if "ts_ms" in source else F.lit(None)
+
+
+def position(source: Mapping[str, Column]) -> Column:
+    """STRUCT<commit, event, row>, never null: an event's place in its connector's log.
+
+    Of PostgreSQL the end of the transaction before, and the event's own place: events come in the order of commits, not
+    in that of the log. Of another connector zeros: offsets alone tell the order then.
+
+    Args:
+        source: see `debezium.source_fields`.
+    """
+    zero = F.lit(0).cast("bigint")
+    parts: tuple[Column, Column, Column] = (zero, zero, zero)
+    match debezium.connector(source):
+        case "postgresql":
+            before = F.get_json_object(source["sequence"], "$[0]") if "sequence" in source else F.lit(None)
+            parts = (before.try_cast("bigint"), source["lsn"], zero)
+        case "mysql":
+            file = F.regexp_extract(source["file"], r"(\d+)$", 1).try_cast("bigint")
+            parts = (file, source["pos"], source.get("row", zero))
+        case "sqlserver":
+            parts = (_lsn(source["commit_lsn"]), _lsn(source["change_lsn"]), source.get("event_serial_no", zero))
+        case "oracle":
+            scn = source["scn"].try_cast("bigint")
+            parts = (F.coalesce(source.get("commit_scn", scn).try_cast("bigint"), scn), scn, zero)
+    names = (debezium.COMMIT, debezium.EVENT, debezium.ROW)
+    return F.struct(*(F.coalesce(p, zero).alias(name) for p, name in zip(parts, names, strict=True)))
+
+
+def _lsn(text: Column) -> Column:
+    """DECIMAL: a log sequence number of SQL Server, as in 00000027:00000ac0:0002."""
+    parts = [F.conv(F.get(F.split(text, ":"), F.lit(at)), 16, 10).try_cast("decimal(12,0)") for at in range(3)]
+    high, middle, low = parts
+    return ((high * F.lit(2**32) + middle) * F.lit(2**16) + low).cast("decimal(25,0)")
+
+
+# Values ---------------------------------------------------------------------------------------------------------------
+
+
+def _converted(value: Column, schema: Schema) -> Column:
+    """A value of an event's row as its column holds it; null where that cannot hold it."""
+    if (convert := _CONVERTERS.get(schema.name or "")) is not None:
+        return convert(value, schema)
+    if not _converts(schema):
+        return value
+    if schema.type == "struct":
+        fields = (_converted(value[f.name], f.schema).alias(f.name) for f in schema.fields)
+        return F.when(value.isNotNull(), F.struct(*fields))
+    if schema.type == "array":
+        return F.transform(value, lambda each: _converted(each, _of(schema.value)))
+    return F.transform_values(value, lambda _, each: _converted(each, _of(schema.value)))
+
+
+def _converts(schema: Schema) -> bool:
+    if schema.name in SEMANTIC:
+        return True
+    return any(_converts(f.schema) for f in schema.fields) or (schema.value is not None and _converts(schema.value))
+
+
+def _misfits(value: Column, schema: Schema) -> list[Column]:
+    """BOOLEAN, each: whether there is a value that the column cannot hold."""
+    if not _converts(schema):
+        return []
+    if schema.name in SEMANTIC:
+        return [value.isNotNull() & _converted(value, schema).isNull()]
+    if schema.type == "struct":
+        return [test for f in schema.fields for test in _misfits(value[f.name], f.schema)]
+    values = value if schema.type == "array" else F.map_values(value)
+    return [F.exists(values, lambda each: any_of(_misfits(each, _of(schema.value))))]
+
+
+def _local(value: Column, _: Schema, *, per_micro: float) -> Column:
+    return timestamps.within_years(F.timestamp_micros(_micros(value, per_micro))).cast("timestamp_ntz")
+
+
+def _micros(value: Column, per_micro: float) -> Column:
+    """BIGINT: microseconds; what is smaller is cut off. Null where they are too many."""
+    if per_micro == 1:
+        return value.cast("bigint")
+    if per_micro < 1:
+        return F.try_multiply(value.cast("bigint"), F.lit(round(1 / per_micro)).cast("bigint"))
+    # As a decimal: a double has not all digits.
+    return F.floor(value.cast("decimal(20,0)") / F.lit(int(per_micro))).cast("bigint")
+
+
+def _clock(value: Column, _: Schema, *, per_micro: float) -> Column:
+    """STRING: hours, minutes, seconds and six digits of their fraction. MySQL has times below 0 and beyond a day."""
+    micros = _micros(value, per_micro)
+    size = F.abs(micros)
+
+    def part(unit: int, most: int | None = None) -> Column:
+        count = F.floor(size / F.lit(unit))
+        return count if most is None else F.pmod(count, F.lit(most))
+
+    text = F.format_string(
+        "%02d:%02d:%02d.%06d", part(_HOUR), part(_MINUTE, 60), part(_SECOND, 60), F.pmod(size, F.lit(_SECOND))
+    )
+    return F.when(micros < 0, F.concat(F.lit("-"), text)).when(micros.isNotNull(), text)
+
+
+def _date(value: Column, _: Schema) -> Column:
+    day = F.date_from_unix_date(value)
+    return F.when(day.between(F.lit("0001-01-01").cast("date"), F.lit("9999-12-31").cast("date")), day)
+
+
+def _bits(value: Column, schema: Schema) -> Column:
+    """STRING of 0 and 1. The bytes come the lowest first."""
+    pairs = F.reverse(F.regexp_extract_all(F.hex(value), F.lit("(..)"), F.lit(1)))
+    text = F.array_join(F.transform(pairs, lambda pair: F.lpad(F.conv(pair, 16, 2), 8, "0")), "")
+    length = schema.parameter("length") or ""
+    return F.right(text, F.lit(int(length))) if length.isdecimal() else text
+
+
+def _as_it_is(value: Column, _: Schema) -> Column:
+    return value
+
+
+_CONVERTERS: Mapping[str, Callable[[Column, Schema], Column]] = {
+    "io.debezium.time.Date": _date,
+    "io.debezium.time.Timestamp": partial(_local, per_micro=0.001),
+    "io.debezium.time.MicroTimestamp": partial(_local, per_micro=1),
+    "io.debezium.time.NanoTimestamp": partial(_local, per_micro=1000),
+    "io.debezium.time.ZonedTimestamp": lambda value, _: timestamps.from_iso(value, "UTC", zoned=True),
+    "io.debezium.time.Time": partial(_clock, per_micro=0.001),
+    "io.debezium.time.MicroTime": partial(_clock, per_micro=1),
+    "io.debezium.time.NanoTime": partial(_clock, per_micro=1000),
+    "io.debezium.data.VariableScaleDecimal": lambda value, _: decimals.with_point(
+        decimals.unscaled(value["value"]), value["scale"]
+    ),
+    "io.debezium.data.Bits": _bits,
+    model.DATE: _as_it_is,
+    model.TIME: partial(_clock, per_micro=0.001),
+    model.TIMESTAMP: lambda value, _: value.cast("timestamp_ntz"),
+}
+"""The names of `SEMANTIC`, each with what makes the column's value of the event's."""
+
+
+def _type_text(schema: Schema) -> str:
+    return model.type_text(debezium.converted(schema))
+
+
+def _of(part: Schema | None) -> Schema:
+    assert part is not None
+    return part

@@ -1,0 +1,176 @@
+"""What Debezium's change events mean: the columns of the row that one is about, and its place in the database's log.
+
+An event is {before, after, source, op, …}: `after` is the row as it is now, `before` the row as it was (of a delete the
+only one). A row's fields have semantic types, by the names of their schemas: `io.debezium.time.MicroTimestamp` is a
+BIGINT of microseconds. Source: the documentation of Debezium 3.6, "Change events" and "Data type mappings" of each
+connector. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from lakeingest.schema import ddl, model
+from lakeingest.schema.model import Field, Schema, SchemaError
+
+BEFORE, AFTER, SOURCE, OP = "before", "after", "source", "op"
+_FLAT = "__"
+FLAT_OP, FLAT_DELETED = "__op", "__deleted"
+SOURCE_FIELDS = frozenset(
+    {
+        *("lsn", "sequence", "file", "pos", "row", "commit_lsn", "change_lsn", "event_serial_no", "scn", "commit_scn"),
+        *("ts_us", "ts_ms"),
+    }
+)
+"""What of `source` tells an event's place in the log, and its time."""
+CHANGE, POSITION, CHANGED_AT, UNAVAILABLE = "_change", "_position", "_changed_at", "_unavailable"
+"""Columns beside the row's:
+
+_change STRING                  what was done: one of `CHANGES`
+_position STRUCT<commit: BIGINT, event: BIGINT, row: BIGINT>
+                                the event's place in the database's log, as numbers; of SQL Server DECIMAL(25,0)
+_changed_at TIMESTAMP           when the database committed it, by its own clock
+_unavailable MAP<STRING, STRUCT<commit, event, row, topic: STRING, partition: INT, offset: BIGINT>>
+                                the columns whose values the event does not have, since the database did not log them
+                                → the event that the column's value is of; null where the column has none
+"""
+CHANGES: Mapping[str, str] = {
+    "r": "snapshot",
+    "c": "insert",
+    "u": "update",
+    "d": "delete",
+    "t": "truncate",
+    "m": "message",
+}
+"""`op` → the value of _change."""
+COMMIT, EVENT, ROW = "commit", "event", "row"
+
+Connector: TypeAlias = Literal["postgresql", "mysql", "sqlserver", "oracle"]
+_KNOWN_BY: Mapping[Connector, frozenset[str]] = {
+    "sqlserver": frozenset({"commit_lsn", "change_lsn"}),
+    "postgresql": frozenset({"lsn"}),
+    "mysql": frozenset({"file", "pos"}),
+    "oracle": frozenset({"scn"}),
+}
+"""A connector → the fields of `source` by which it is known."""
+
+_LSN = Schema("bytes", model.DECIMAL, parameters=((model.PRECISION, "25"), (model.SCALE, "0")))
+"""A log sequence number of SQL Server has ten bytes."""
+_LOCAL = Schema("int64", model.LOCAL_TIMESTAMP_MICROS)
+_TEXT = Schema("string")
+SEMANTIC: Mapping[str, Schema] = {
+    "io.debezium.time.Date": Schema("int32", model.DATE),
+    "io.debezium.time.Timestamp": _LOCAL,
+    "io.debezium.time.MicroTimestamp": _LOCAL,
+    "io.debezium.time.NanoTimestamp": _LOCAL,
+    "io.debezium.time.ZonedTimestamp": Schema("int64", model.TIMESTAMP_MICROS),
+    "io.debezium.time.Time": _TEXT,
+    "io.debezium.time.MicroTime": _TEXT,
+    "io.debezium.time.NanoTime": _TEXT,
+    "io.debezium.data.VariableScaleDecimal": _TEXT,
+    "io.debezium.data.Bits": _TEXT,
+    model.DATE: Schema("int32", model.DATE),
+    model.TIME: _TEXT,
+    model.TIMESTAMP: _LOCAL,
+}
+"""The name of a field's schema → what its column holds. Others are as they come: texts (uuid, json, xml, enum,
+interval, zoned times), numbers (years, durations in microseconds), structs (geometry: its well-known bytes and SRID).
+"""
+
+
+def connector(source: Collection[str]) -> Connector | None:
+    """Whose events have these fields in `source`; None for a connector whose log has no order that is known here."""
+    return next((name for name, fields in _KNOWN_BY.items() if fields <= set(source)), None)
+
+
+def is_flat(event: Schema) -> bool:
+    """Whether the envelope was taken off by Debezium's ExtractNewRecordState: the record is the row, with some fields
+    of the event under names that begin with two underscores.
+    """
+    return event.field(AFTER) is None and any(event.field(name) for name in (FLAT_OP, FLAT_DELETED))
+
+
+def row_fields(event: Schema) -> tuple[Field, ...]:
+    """The fields of the rows that such events are about.
+
+    Raises:
+        SchemaError: it is no change event.
+    """
+    if is_flat(event):
+        return tuple(f for f in event.fields if not f.name.startswith(_FLAT))
+    row = event.field(AFTER)
+    if event.type != "struct" or row is None or row.type != "struct" or not event.field(SOURCE) or not event.field(OP):
+        names = ", ".join(field.name for field in event.fields) or event.type
+        raise SchemaError(
+            f"{event.name or 'its schema'} is no change event of Debezium: that has after, source and op, or, where "
+            f"ExtractNewRecordState has flattened it, {FLAT_OP} or {FLAT_DELETED} (add.fields=op,lsn); it has {names}"
+        )
+    return row.fields
+
+
+def source_fields(event: Schema) -> Mapping[str, str]:
+    """The fields of `source` that there are → what the record calls them, or its `source` does."""
+    if is_flat(event):
+        flat = ((f.name.removeprefix(_FLAT).removeprefix(f"{SOURCE}_"), f.name) for f in event.fields)
+        return {name: field for name, field in flat if field.startswith(_FLAT) and name in SOURCE_FIELDS}
+    source = event.field(SOURCE)
+    return {f.name: f.name for f in source.fields if f.name in SOURCE_FIELDS} if source else {}
+
+
+def row_schema(event: Schema) -> Schema:
+    """The schema of the row that an event is about, with the columns beside it. All of its fields may be null.
+
+    Raises:
+        SchemaError: it is no change event, or has a column of a name that is needed here.
+    """
+    row = event if is_flat(event) else event.field(AFTER) or event
+    fields = tuple(Field(f.name, converted(f.schema)) for f in row_fields(event))
+    columns = (CHANGE, POSITION, CHANGED_AT, UNAVAILABLE)
+    if reserved := next((f.name for f in fields if f.name.lower() in columns), None):
+        raise SchemaError(f"{reserved}: decode.envelope makes a column of that name; name it in schema.names")
+    number = _LSN if connector(source_fields(event)) == "sqlserver" else Schema("int64")
+    position = model.struct({COMMIT: number, EVENT: number, ROW: Schema("int64")}, optional=True)
+    beside = {
+        CHANGE: Schema("string", optional=True),
+        POSITION: position,
+        CHANGED_AT: Schema("int64", model.TIMESTAMP_MICROS, optional=True),
+        UNAVAILABLE: Schema("map", optional=True, key=_TEXT, value=_place(position)),
+    }
+    beside_fields = (Field(name, schema) for name, schema in beside.items())
+    return Schema("struct", row.name, fields=(*fields, *beside_fields), version=event.version, doc=row.doc)
+
+
+def _place(position: Schema) -> Schema:
+    """Of an event: its position and its coordinates, in the order by which events are compared."""
+    coordinates = (("topic", _TEXT), ("partition", Schema("int32")), ("offset", Schema("int64")))
+    return replace(position, fields=(*position.fields, *(Field(name, part) for name, part in coordinates)))
+
+
+def is_toastable(column: ddl.Type) -> bool:
+    """Whether a column of that type may be one that the database does not log: the large ones of PostgreSQL."""
+    return isinstance(column, ddl.Array | ddl.Map) or str(column) in ("string", "binary")
+
+
+def converted(schema: Schema) -> Schema:
+    """What a column holds of such a field."""
+    return _walked(schema, lambda each: SEMANTIC.get(each.name or ""))
+
+
+def _walked(schema: Schema, target: Callable[[Schema], Schema | None]) -> Schema:
+    if (new := target(schema)) is not None:
+        return replace(new, optional=True, doc=schema.doc)
+    value = _walked(schema.value, target) if schema.value is not None else None
+    fields = tuple(replace(f, schema=_walked(f.schema, target)) for f in schema.fields)
+    return replace(schema, optional=True, default=None, value=value, fields=fields)
+
+
+def needed(event: Schema) -> Schema:
+    """The part of an event's schema that a row is made of: no more of a record has to be read."""
+    source = event.field(SOURCE)
+    if source is None or is_flat(event):
+        return event
+    part = replace(source, fields=tuple(f for f in source.fields if f.name in SOURCE_FIELDS))
+    fields = (f for f in event.fields if f.name in (BEFORE, AFTER, SOURCE, OP))
+    return replace(event, fields=tuple(replace(f, schema=part) if f.name == SOURCE else f for f in fields))

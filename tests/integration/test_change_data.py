@@ -1,0 +1,194 @@
+"""Whole pipelines of a database's change events: Debezium's, as Kafka Connect's JSON with schemas."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from support.pipelines import World
+from support.records import Record
+from support.records.change_events import event, key, named, schema, value
+
+from lakeingest.delta.receipt import Counts
+from lakeingest.local import Addresses
+
+COLUMNS: dict[str, Any] = {
+    "id": {"type": "int32"},
+    "status": {"type": "string"},
+    "doc": {"type": "string"},
+    "at": named("int64", "io.debezium.time.MicroTimestamp"),
+}
+WITH_NOTE = {**COLUMNS, "id": {"type": "int64"}, "note": {"type": "string"}}
+UNLOGGED = "__debezium_unavailable_value"
+DECODE = {
+    "value": {"format": "connect_json"},
+    "key": {"format": "connect_json"},
+    "envelope": {"format": "debezium"},
+}
+
+
+@pytest.fixture
+def world(stack: Addresses, spark: SparkSession, named: str) -> World:
+    return World(stack, spark, named, schema={}, decode=DECODE, table={"mode": "upsert", "keys": ["id"]})
+
+
+def row(id: int, status: str | None = None, doc: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"id": id, "status": status, "doc": doc, "at": None if status is None else id, **more}
+
+
+def change(op: str, row: Mapping[str, Any], at: int, columns: Mapping[str, Any] = COLUMNS, version: int = 1) -> Record:
+    return Record(value(schema(columns, version=version), event(op, row, at)), key(id=row["id"]), 0)
+
+
+def tombstone(id: int) -> Record:
+    return Record(None, key(id=id), 0)
+
+
+def read(world: World, *names: str) -> list[tuple[Any, ...]]:
+    """These columns of the table's rows, by their keys."""
+    rows = sorted(world.rows(), key=lambda each: each["id"])
+    return [tuple(each[name] for name in ("id", "status", "doc", *names)) for each in rows]
+
+
+HISTORY = (
+    change("r", row(1, "new", "a"), 10),
+    change("r", row(2, "new", "b"), 10),
+    change("u", row(1, "paid", UNLOGGED), 20),
+    change("c", row(3, "new", "c"), 30),
+    change("d", row(2), 40),
+    tombstone(2),
+    change("c", row(2, "again", "B"), 50),
+    change("u", row(3, "lost", UNLOGGED), 60),
+    change("d", row(3), 70),
+    tombstone(3),
+)
+EXPECTED = [(1, "paid", "a"), (2, "again", "B")]
+
+
+def test_a_table_has_the_rows_of_the_database(world: World) -> None:
+    world.produce(*HISTORY)
+    assert world.run() == Counts(10, 8, 0, 2)
+    assert read(world) == EXPECTED
+    types = {
+        field.name: field.dataType.simpleString() for field in world.ingestion().spark.read.load(world.path()).schema
+    }
+    assert (types["at"], types["_changed_at"]) == ("timestamp_ntz", "timestamp")
+    report = world.ingestion().audit("source")
+    assert report.conserved, report
+    assert (report.keys_compared, report.altered) == (3, ())
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_where_batches_are_cut_changes_no_row(world: World, most: int) -> None:
+    world.produce(*HISTORY)
+    world.run(trigger={"max_records": most})
+    assert read(world) == EXPECTED
+
+
+def test_events_that_are_sent_again_change_nothing(world: World) -> None:
+    """A connector that was killed begins at the place that it noted last."""
+    world.produce(*HISTORY)
+    world.run()
+    world.produce(*HISTORY[2:8])
+    world.run()
+    assert read(world) == EXPECTED
+    report = world.ingestion().audit("source")
+    assert (report.conserved, report.altered) == (True, ()), report
+
+
+def test_an_event_that_comes_late_gives_what_the_row_lacks(world: World) -> None:
+    world.produce(change("u", row(1, "paid", UNLOGGED), 20))
+    world.run()
+    assert read(world, "_unavailable") == [(1, "paid", None, {"doc": None})]
+    world.produce(change("c", row(1, "new", "a"), 10))
+    world.run()
+    (only,) = world.rows()
+    assert (only["status"], only["doc"], only["_unavailable"]["doc"]["event"]) == ("paid", "a", 10)
+    report = world.ingestion().audit("source")
+    assert (report.conserved, report.altered) == (True, ()), report
+
+
+def test_a_table_that_is_altered_while_records_flow(world: World) -> None:
+    """A column more, and a wider one: the schema stands beside each record, so that nobody has to be asked."""
+    altered = change("u", row(1, "paid", "x", note="n"), 20, WITH_NOTE, 2)
+    world.produce(change("c", row(1, "new", "a"), 10), change("c", row(2, "new", "b"), 11), altered)
+    assert world.run() == Counts(3, 3)
+    assert read(world, "note") == [(1, "paid", "x", "n"), (2, "new", "b", None)]
+    world.produce(change("c", row(2**40, "new", "z", note=""), 30, WITH_NOTE, 2))
+    world.run()
+    assert read(world, "note")[-1] == (2**40, "new", "z", "")
+    entries = world.commit_log().schemas.entries
+    assert [entry.version for entry in entries if entry.side == "value"] == [1, 2]
+
+
+@pytest.mark.parametrize("table", [{"mode": "changelog", "keys": ["id"]}, {}], ids=["changelog", "append"])
+def test_each_event_is_a_row(world: World, table: dict[str, Any]) -> None:
+    world.produce(*HISTORY)
+    assert world.run(table=table) == Counts(10, 8, 0, 2)
+    rows = world.rows()
+    changes = ["snapshot", "snapshot", "update", "insert", "delete", "insert", "update", "delete"]
+    assert [each["_change"] for each in rows] == changes
+    assert [each["_unavailable"] for each in rows if each["_unavailable"]] == [{"doc": None}] * 2
+    if table:
+        assert [each["_op"] for each in rows].count("delete") == 2
+    assert world.ingestion(table=table).audit().conserved
+
+
+def test_records_that_are_no_events_are_refused(world: World) -> None:
+    good = change("c", row(1, "new", "a"), 10)
+    assert good.value is not None
+    whole = json.loads(good.value)
+    no_schema = json.dumps(whole["payload"]).encode()
+    wrong = json.dumps({**whole, "payload": {**whole["payload"], "op": "x"}}).encode()
+    misfit = json.dumps({**whole, "payload": {**whole["payload"], "after": row(1, "new") | {"id": "one"}}}).encode()
+    keyless = change("c", row(1, "new", "a") | {"id": None}, 10).value
+    other = json.dumps({"schema": {"type": "struct", "fields": [{"type": "int32", "field": "x"}]}, "payload": {"x": 1}})
+    values = [no_schema, wrong, misfit, keyless, other.encode(), b"{", good.value]
+    world.produce(*(Record(each, key(id=1), 0) for each in values))
+    assert world.run() == Counts(7, 1, 6)
+    assert read(world) == [(1, "new", "a")]
+    reasons = [(each["stage"], each["reason"]) for each in world.refused]
+    assert reasons == [
+        ("value", "NO_SCHEMA_ID"),
+        ("value", "PAYLOAD_MISMATCH"),
+        ("value", "PAYLOAD_MISMATCH"),
+        ("table", "NULL_KEY"),
+        ("schema", "UNUSABLE_SCHEMA"),
+        ("value", "NO_SCHEMA_ID"),
+    ]
+    messages = [each["message"] for each in world.refused]
+    assert "schemas.enable" in messages[0]
+    assert "op is x, and none of r, c, u, d, t, m" in messages[1]
+    assert "is no change event of Debezium" in messages[4]
+    assert world.ingestion().audit().conserved
+
+
+def test_events_that_a_transform_has_flattened(world: World) -> None:
+    """ExtractNewRecordState with add.fields=op,source.lsn,source.sequence and rewritten deletes."""
+    columns = {
+        **COLUMNS,
+        "__op": {"type": "string"},
+        "__source_lsn": {"type": "int64"},
+        "__deleted": {"type": "string"},
+    }
+    columns["__source_sequence"] = {"type": "string"}
+    fields = [{**each, "field": name, "optional": True} for name, each in columns.items()]
+    flat = {"type": "struct", "name": "shop.public.orders.Value", "optional": False, "fields": fields}
+
+    def record(op: str, values: dict[str, Any], at: int) -> Record:
+        beside = {"__op": op, "__source_lsn": at, "__source_sequence": f'["{at - 1}","{at}"]'}
+        return Record(value(flat, {**values, **beside, "__deleted": str(op == "d").lower()}), key(id=values["id"]), 0)
+
+    world.produce(
+        record("c", row(1, "new", "a"), 10),
+        record("c", row(2, "new", "b"), 11),
+        record("u", row(1, "paid", UNLOGGED), 20),
+        record("d", row(2), 30),
+        tombstone(2),
+    )
+    assert world.run() == Counts(5, 4, 0, 1)
+    assert read(world, "_change") == [(1, "paid", "a", "update")]
+    assert not [name for name in world.rows()[0] if name.startswith("__")]

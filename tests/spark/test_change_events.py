@@ -1,0 +1,201 @@
+"""Debezium's change events: what their values become, and which of them are no rows."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from support.records.change_events import Columns, event, named, schema, value
+
+from lakeingest import config
+from lakeingest.decode import readers
+
+_ENVELOPE = config.Envelope(format="debezium")
+_FORMAT = config.ConnectJsonFormat(format="connect_json")
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+
+
+def rows_of(
+    spark: SparkSession, columns: Columns, payloads: list[Mapping[str, Any]], source: Mapping[str, str] | None = None
+) -> list[Any]:
+    """Of each payload the row and why there is none."""
+    described = schema(columns, source=source)
+    reading = readers.read(_FORMAT, readers.CONNECT, json.dumps(described), (), b"", envelope=_ENVELOPE)
+    assert reading is not None
+    values = [(at, bytearray(value(described, payload))) for at, payload in enumerate(payloads)]
+    frame = spark.createDataFrame(values, "at INT, raw BINARY").withColumn("parsed", reading.reader.parse(F.col("raw")))
+    broken = reading.reader.broken(F.col("parsed"))
+    why = reading.reader.why(F.when(broken, F.col("raw")))
+    assert why is not None
+    fields = F.when(~broken, reading.reader.value(F.col("parsed"))).alias("row"), why.alias("why")
+    return list(frame.orderBy("at").select(*fields).collect())
+
+
+def b64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "expected"),
+    [
+        ({"type": "int16"}, -32768, -32768),
+        ({"type": "int64"}, 2**63 - 1, 2**63 - 1),
+        ({"type": "double"}, 0.1, 0.1),
+        ({"type": "double"}, "-Infinity", float("-inf")),
+        ({"type": "float"}, 1.5, 1.5),
+        ({"type": "boolean"}, True, True),
+        ({"type": "string"}, "é ${HOME} \u0000", "é ${HOME} \u0000"),
+        ({"type": "bytes"}, b64(b"\x00\xff"), b"\x00\xff"),
+        ({"type": "bytes"}, "", b""),
+        (named("int32", "io.debezium.time.Date"), 20000, date(2024, 10, 4)),
+        (named("int32", "io.debezium.time.Date"), -719162, date(1, 1, 1)),
+        (named("int64", "io.debezium.time.Timestamp"), -1, datetime(1969, 12, 31, 23, 59, 59, 999000)),
+        (named("int64", "io.debezium.time.MicroTimestamp"), 1, datetime(1970, 1, 1, 0, 0, 0, 1)),
+        (named("int64", "io.debezium.time.NanoTimestamp"), -1, datetime(1969, 12, 31, 23, 59, 59, 999999)),
+        (
+            named("string", "io.debezium.time.ZonedTimestamp"),
+            "2026-11-30T01:02:03.123456+02:00",
+            datetime(2026, 11, 29, 23, 2, 3, 123456, tzinfo=UTC),
+        ),
+        (named("int32", "io.debezium.time.Time"), 3_600_000, "01:00:00.000000"),
+        (named("int64", "io.debezium.time.MicroTime"), 86_399_999_999, "23:59:59.999999"),
+        (named("int64", "io.debezium.time.MicroTime"), -3_020_399_000_000, "-838:59:59.000000"),
+        (named("int64", "io.debezium.time.NanoTime"), 1_000_001_999, "00:00:01.000001"),
+        (named("string", "io.debezium.time.ZonedTime"), "10:00:00Z", "10:00:00Z"),
+        (named("string", "io.debezium.data.Json"), '{"a": 1}', '{"a": 1}'),
+        (named("int32", "io.debezium.time.Year"), 2026, 2026),
+        (named("bytes", "io.debezium.data.Bits", length="12"), b64(b"\x34\x02"), "001000110100"),
+        (named("bytes", _DECIMAL, scale="2"), b64((-12345).to_bytes(3, "big", signed=True)), Decimal("-123.45")),
+        (
+            named("bytes", _DECIMAL, scale="0", **{"connect.decimal.precision": "38"}),
+            b64((10**38 - 1).to_bytes(16, "big", signed=True)),
+            Decimal(10**38 - 1),
+        ),
+        (named("int32", "org.apache.kafka.connect.data.Date"), 0, date(1970, 1, 1)),
+        (named("int64", "org.apache.kafka.connect.data.Timestamp"), 1500, datetime(1970, 1, 1, 0, 0, 1, 500000)),
+        ({"type": "array", "items": {"type": "string"}}, ["a", None], ["a", None]),
+        (
+            {"type": "array", "items": named("int32", "io.debezium.time.Date")},
+            [0, None],
+            [date(1970, 1, 1), None],
+        ),
+        ({"type": "map", "keys": {"type": "string"}, "values": {"type": "string"}}, {"a": "b"}, {"a": "b"}),
+    ],
+)
+def test_semantic_types_become_columns(spark: SparkSession, kind: dict[str, Any], written: Any, expected: Any) -> None:
+    (row,) = rows_of(spark, {"c": kind}, [event("c", {"c": written}, 7)])
+    assert row["why"] is None
+    if isinstance(expected, datetime) and expected.tzinfo:
+        assert row["row"]["c"].astimezone(UTC) == expected
+    else:
+        assert row["row"]["c"] == expected
+
+
+_VARIABLE = {
+    **named("struct", "io.debezium.data.VariableScaleDecimal"),
+    "fields": [
+        {"type": "int32", "optional": False, "field": "scale"},
+        {"type": "bytes", "optional": False, "field": "value"},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("number", "scale", "expected"),
+    [(12345, 3, "12.345"), (-5, 3, "-0.005"), (0, 2, "0.00"), (7, 0, "7"), (12, -3, "12000"), (-(10**30), 30, None)],
+)
+def test_decimals_of_any_scale_are_texts(spark: SparkSession, number: int, scale: int, expected: str | None) -> None:
+    written = {"scale": scale, "value": b64(number.to_bytes(14, "big", signed=True))}
+    (row,) = rows_of(spark, {"c": _VARIABLE}, [event("c", {"c": written}, 7)])
+    assert row["row"]["c"] == (expected or f"-1.{'0' * 30}")
+
+
+def test_a_row_of_each_operation(spark: SparkSession) -> None:
+    columns = {"id": {"type": "int64"}, "doc": {"type": "string"}}
+    one, other = {"id": 1, "doc": "a"}, {"id": 1, "doc": None}
+    payloads = [
+        event("r", one, 1),
+        event("c", one, 2),
+        event("u", {"id": 1, "doc": "__debezium_unavailable_value"}, 3, before=one),
+        event("d", other, 4),
+        event("t", None, 5),
+    ]
+    rows = [row["row"] for row in rows_of(spark, columns, payloads)]
+    assert [row["_change"] for row in rows] == ["snapshot", "insert", "update", "delete", "truncate"]
+    assert [(row["id"], row["doc"]) for row in rows] == [(1, "a"), (1, "a"), (1, None), (1, None), (None, None)]
+    assert [tuple(row["_position"]) for row in rows] == [(at - 1, at, 0) for at in range(1, 6)]
+    assert [row["_unavailable"] for row in rows] == [None, None, {"doc": None}, None, None]
+    assert rows[0]["_changed_at"].astimezone(UTC) == datetime.fromtimestamp(1_796_000_000.001, UTC)
+
+
+@pytest.mark.parametrize(
+    ("kind", "placeholder"),
+    [
+        ({"type": "string"}, "__debezium_unavailable_value"),
+        ({"type": "bytes"}, b64(b"__debezium_unavailable_value")),
+        ({"type": "array", "items": {"type": "string"}}, ["__debezium_unavailable_value"]),
+        ({"type": "array", "items": {"type": "int32"}}, list(b"__debezium_unavailable_value")),
+        (
+            {"type": "map", "keys": {"type": "string"}, "values": {"type": "string"}},
+            {"__debezium_unavailable_value": "__debezium_unavailable_value"},
+        ),
+        (named("string", "io.debezium.data.Json"), "__debezium_unavailable_value"),
+    ],
+)
+def test_a_placeholder_is_no_value(spark: SparkSession, kind: dict[str, Any], placeholder: Any) -> None:
+    (row,) = rows_of(spark, {"c": kind}, [event("u", {"c": placeholder}, 7)])
+    assert (row["row"]["c"], row["row"]["_unavailable"]) == (None, {"c": None})
+
+
+@pytest.mark.parametrize(
+    ("source", "fields", "expected"),
+    [
+        ({"lsn": "int64"}, {"lsn": 9}, (0, 9, 0)),
+        ({"lsn": "int64", "sequence": "string"}, {"lsn": 9, "sequence": '[null,"9"]'}, (0, 9, 0)),
+        (
+            {"lsn": "int64", "sequence": "string"},
+            {"lsn": 2**62, "sequence": f'["{2**62 - 1}","{2**62}"]'},
+            (2**62 - 1, 2**62, 0),
+        ),
+        (
+            {"file": "string", "pos": "int64", "row": "int32"},
+            {"file": "mysql-bin.000123", "pos": 456, "row": 2},
+            (123, 456, 2),
+        ),
+        (
+            {"commit_lsn": "string", "change_lsn": "string", "event_serial_no": "int64"},
+            {"commit_lsn": "00000027:00000ac0:0002", "change_lsn": "00000027:00000ab8:0001", "event_serial_no": 2},
+            ((0x27 << 48) + (0xAC0 << 16) + 2, (0x27 << 48) + (0xAB8 << 16) + 1, 2),
+        ),
+        ({"scn": "string", "commit_scn": "string"}, {"scn": "90", "commit_scn": "100"}, (100, 90, 0)),
+        ({"unheard_of": "string"}, {"unheard_of": "x"}, (0, 0, 0)),
+    ],
+)
+def test_the_place_in_the_log(
+    spark: SparkSession, source: dict[str, str], fields: dict[str, Any], expected: tuple[int, int, int]
+) -> None:
+    (row,) = rows_of(spark, {"id": {"type": "int64"}}, [event("c", {"id": 1}, 7, **fields)], source)
+    assert tuple(row["row"]["_position"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        (event("x", {"id": 1}, 7), "op is x, and none of r, c, u, d, t, m"),
+        (event("c", None, 7), "op is c, and after, which has the row, is null"),
+        (event("d", None, 7), "op is d, and before, which has the row, is null"),
+        (event("c", {"id": 1, "day": 2**31 - 1}, 7), "day has no value that a DATE can hold"),
+        (event("c", {"id": "one"}, 7), "id"),
+    ],
+)
+def test_what_is_no_row_is_refused_with_its_reason(spark: SparkSession, payload: dict[str, Any], message: str) -> None:
+    columns = {"id": {"type": "int64"}, "day": named("int32", "io.debezium.time.Date")}
+    (row,) = rows_of(spark, columns, [payload])
+    assert message in row["why"]
