@@ -10,7 +10,7 @@ other keys.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -26,6 +26,7 @@ from lakeingest.delta import unlogged
 from lakeingest.errors import PipelineFileError
 from lakeingest.record import COORDINATES, RAW_VALUE, Refusal, diagnosis
 from lakeingest.schema import ddl
+from lakeingest.schema.debezium import CHANGE, CHANGES
 
 STAGE = "table"
 NULL_KEY = "NULL_KEY"
@@ -115,6 +116,7 @@ class LatestRows:
         is_log: whether each record is a row all the same.
         marks: whether those that delete are rows, and the column _op says so.
         unlogged: the columns whose values some records do not have (see `unlogged`).
+        has_emptying: whether a record may delete all rows, as a TRUNCATE of a database does. It has no key.
     """
 
     keys: tuple[ComparedField, ...]
@@ -125,6 +127,7 @@ class LatestRows:
     is_log: bool = False
     marks: bool = False
     unlogged: tuple[str, ...] = ()
+    has_emptying: bool = False
 
     @property
     def ordered(self) -> tuple[str, ...]:
@@ -163,17 +166,28 @@ class LatestRows:
                 yield f"t.{field.sql} >= {least} AND t.{field.sql} <= {greatest}"
 
     @property
+    def empties(self) -> Column:
+        """BOOLEAN, never null: whether a record deletes all rows that are older."""
+        return F.coalesce(F.col(CHANGE) == CHANGES["t"], F.lit(False)) if self.has_emptying else F.lit(False)
+
+    def literal_order(self, values: Sequence[Any]) -> str:
+        """SQL: a place in the order, of the values of `ordered`."""
+        kinds = [*(field.type.simpleString() for field in self.order), "STRING", "INT", "BIGINT"]
+        return struct_of(f"CAST({ddl.text(str(v))} AS {kind})" for v, kind in zip(values, kinds, strict=True))
+
+    @property
     def deletes(self) -> Column:
         """BOOLEAN, never null: whether a record deletes the row of its key."""
         marked = F.lit(False)
         if self.marker is not None:
             marked = F.coalesce(F.col(self.marker.sql).cast("string").isin(*self.values), F.lit(False))
+        marked = marked | self.empties
         return marked | F.col(RAW_VALUE).isNull() if self.by_tombstone else marked
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
         """Records without a key, or without a place in the order."""
-        key = reduce(or_, (F.col(field.sql).isNull() for field in self.keys))
+        key = reduce(or_, (F.col(field.sql).isNull() for field in self.keys)) & ~self.empties
         refusals = [
             Refusal(STAGE, key, lambda: diagnosis(NULL_KEY, _absent(self.keys, "is null, and part of the key")))
         ]
@@ -222,7 +236,24 @@ def of(options: TableOptions, columns: T.StructType, unshown: Collection[str] = 
     by_tombstone, is_log = options.tombstones == "delete", not options.upserts
     missing = unlogged.columns(columns, options.key_paths) if options.upserts else ()
     values = _texts(delete_marker)
-    return LatestRows(keys, order, by_tombstone, next(iter(marker), None), values, is_log, options.marks, missing)
+    return LatestRows(
+        keys,
+        order,
+        by_tombstone,
+        next(iter(marker), None),
+        values,
+        is_log,
+        options.marks,
+        missing,
+        has_emptying=options.removes and unlogged.are_events(columns),
+    )
+
+
+def struct_of(names: Iterable[str]) -> str:
+    """SQL of what is compared of a row: a struct of these; null comes first."""
+    # Spark compares structs of the same names alone.
+    fields = (f"'o{at}', {name}" for at, name in enumerate(names))
+    return f"named_struct({', '.join(fields)})"
 
 
 def _texts(marker: DeleteMarker | None) -> tuple[str, ...]:

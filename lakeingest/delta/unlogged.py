@@ -23,13 +23,18 @@ _LARGE = (T.StringType, T.BinaryType, T.ArrayType, T.MapType)
 """Types of PostgreSQL that may be stored apart, and so be left out of the log."""
 
 
+def are_events(table: T.StructType) -> bool:
+    """Whether rows with these columns are of change events."""
+    return UNAVAILABLE in table.names and isinstance(table[UNAVAILABLE].dataType, T.MapType)
+
+
 def columns(table: T.StructType, keys: Sequence[str]) -> tuple[str, ...]:
     """The columns of rows that events may lack; none where the rows are of no events.
 
     Args:
         keys: the columns that make a key: events always have them.
     """
-    if UNAVAILABLE not in table.names or not isinstance(table[UNAVAILABLE].dataType, T.MapType):
+    if not are_events(table):
         return ()
     excluded = {*keys, CHANGE, CHANGED_AT, POSITION, UNAVAILABLE}
     large = (f.name for f in table if isinstance(f.dataType, _LARGE))

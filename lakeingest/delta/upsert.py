@@ -12,7 +12,7 @@ alone, which all its threads share (delta-io/delta#3934). So each pipeline has a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from lakeingest.config.maintenance import TARGET
 from lakeingest.delta import commit_log, coordinates, kinds, statistics, unlogged
 from lakeingest.delta.commit import LAST_VERSION
 from lakeingest.delta.history import TableHistory
-from lakeingest.delta.latest import LatestRows
+from lakeingest.delta.latest import LatestRows, struct_of
 from lakeingest.delta.maintenance import optimize
 from lakeingest.delta.receipt import of_removal
 from lakeingest.delta.table import Table
@@ -68,11 +68,13 @@ class Upsert:
         latest: how the latest row of a key is known.
         session: that in which nothing else commits.
         bounds: SQL of what holds of the keys of all records (see `LatestRows.bounds`).
+        emptied: SQL of the place in the order of the latest record that deletes all older rows; empty for none.
     """
 
     latest: LatestRows
     session: SparkSession
     bounds: tuple[str, ...] = ()
+    emptied: str = ""
 
     def __call__(self, table: Table, rows: DataFrame, options: Mapping[str, str]) -> None:
         """Apply records to the table, in one commit, which is made even if nothing changes.
@@ -98,9 +100,10 @@ class Upsert:
         names = [ddl.quoted(name) for name in columns if name != DELETES]
         same = " AND ".join([*(f"t.{key.sql} = s.{key.sql}" for key in self.latest.keys), *self.bounds])
         newer, older = (
-            " > ".join(ordered(f"{row}.{name}" for name in self.latest.ordered) for row in rows)
+            " > ".join(struct_of(f"{row}.{name}" for name in self.latest.ordered) for row in rows)
             for rows in ("st", "ts")
         )
+        rows_before = f"{struct_of(f't.{name}' for name in self.latest.ordered)} < {self.emptied}"
         values = {name: f"s.{name}" for name in names}
         completes = ""
         if self.latest.unlogged:
@@ -117,14 +120,8 @@ class Upsert:
             f"{completes}"
             f"WHEN NOT MATCHED AND NOT s.{DELETES} THEN "
             f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+            + (f" WHEN NOT MATCHED BY SOURCE AND {rows_before} THEN DELETE" if self.emptied else "")
         )
-
-
-def ordered(names: Iterable[str]) -> str:
-    """SQL of what is compared of a row: a struct of these; null comes first."""
-    # Spark compares structs of the same names alone.
-    fields = (f"'o{at}', {name}" for at, name in enumerate(names))
-    return f"named_struct({', '.join(fields)})"
 
 
 def latest_of(rows: DataFrame, latest: LatestRows) -> DataFrame:
@@ -148,6 +145,15 @@ def completed(rows: DataFrame, latest: LatestRows) -> DataFrame:
     if not latest.unlogged:
         return rows
     return unlogged.completed(rows, [key.sql for key in latest.keys], latest.latest_first, latest.unlogged)
+
+
+def emptied_by(rows: DataFrame, latest: LatestRows) -> str:
+    """SQL: the place in the order of the latest record that deletes all older rows; empty where there is none."""
+    if not latest.has_emptying:
+        return ""
+    newest = F.max(F.when(latest.empties, F.struct(*latest.ordered))).alias("newest")
+    (place,) = rows.agg(newest).collect()[0]
+    return "" if place is None else latest.literal_order(tuple(place))
 
 
 @dataclass
@@ -282,9 +288,13 @@ def _superseded(rows: DataFrame, latest: LatestRows, deletes: DataFrame) -> Data
     # No column of a record has such a name.
     keys = [F.col(name).alias(f"_{name}") for name in deletes.columns if name.startswith("key_")]
     order = [name for name in deletes.columns if name.startswith("order_")]
-    newer = deletes.select(*keys, F.expr(f"{ordered((*order, *COORDINATES))} AS {_NEWER}"))
-    older = F.expr(f"{ordered(latest.ordered)} < {_NEWER}")
-    return rows.join(newer, [*latest.same_keys, older]).select(*COORDINATES)
+    newer = deletes.select(*keys, F.expr(f"{struct_of((*order, *COORDINATES))} AS {_NEWER}"))
+    older = F.expr(f"{struct_of(latest.ordered)} < {_NEWER}")
+    superseded = rows.join(newer, [*latest.same_keys, older]).select(*COORDINATES)
+    if not latest.has_emptying:
+        return superseded
+    emptied = newer.where("_key_1 IS NULL").agg(F.max(_NEWER).alias(_NEWER))
+    return superseded.union(rows.join(F.broadcast(emptied), older).select(*COORDINATES)).distinct()
 
 
 def _aliased(latest: LatestRows) -> Iterator[Column]:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from lakeingest import transform
-from lakeingest.delta.latest import LatestRows
+from lakeingest.delta.latest import LatestRows, struct_of
 from lakeingest.delta.offset_lists import NO_OFFSETS, OffsetLists
 from lakeingest.delta.receipt import Account, Counts, Receipt
-from lakeingest.delta.upsert import TIED, Upsert, completed, latest_of
+from lakeingest.delta.upsert import TIED, Upsert, completed, emptied_by, latest_of
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.decided import Decided, certain
 from lakeingest.record import COORDINATES, DELETES, count_where
@@ -55,8 +55,9 @@ def write(
                 # Seldom: so a batch in which no value is missing is sorted once.
                 rows = _completed(rows, decided.records, batch)
             deletes, ties, bounds = _computed(rows, batch.latest)
+            emptied = emptied_by(rows, batch.latest)
             account = replace(_account(execution, decided, kafka, receipt), deletes=deletes, ties=ties)
-        commit = _merge(execution, rows, replace(receipt, account=account), batch, bounds)
+        commit = _merge(execution, rows, replace(receipt, account=account), batch, bounds, emptied)
     finally:
         frames.release(rows)
     return commit, replace(account, refused=NO_OFFSETS)
@@ -87,26 +88,33 @@ def merge_replayed(execution: MicroBatchExecution, accepted: DataFrame, receipt:
         moved = OffsetLists.of(map(tuple, accepted.select(*COORDINATES).collect()))
         account = Account(Counts(len(moved), len(moved)), deletes=deletes, ties=ties)
         receipt = replace(receipt, account=account, job=replace(receipt.job, moved=moved))
-        return _merge(execution, rows, receipt, batch, bounds)
+        return _merge(execution, rows, receipt, batch, bounds, emptied_by(rows, batch.latest))
     finally:
         frames.release(rows)
 
 
 def _merge(
-    execution: MicroBatchExecution, rows: DataFrame, receipt: Receipt, batch: BatchPlan, bounds: tuple[str, ...]
+    execution: MicroBatchExecution,
+    rows: DataFrame,
+    receipt: Receipt,
+    batch: BatchPlan,
+    bounds: tuple[str, ...],
+    emptied: str,
 ) -> Commit:
     """Steps 2 to 5.
 
     Args:
         rows: of each key the latest record.
         receipt: with the account.
-        bounds: see `Upsert`.
+        bounds, emptied: see `Upsert`.
     """
     rows = rows.drop(TIED)
     deleted_keys, latest, account = execution.context.tables.deleted_keys, batch.latest, receipt.account
     assert latest is not None
     assert account is not None
-    mode = Upsert(latest, execution.context.merge_session, bounds)
+    mode = Upsert(latest, execution.context.merge_session, bounds, emptied)
+    if emptied:
+        rows = rows.where(f"{struct_of(latest.ordered)} >= {emptied}")
     if deleted_keys is None:
         return execution.commit_rows(rows, receipt, batch, mode)
     read_version = deleted_keys.version()

@@ -16,9 +16,9 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from lakeingest.delta import coordinates, quarantine
-from lakeingest.delta.latest import LatestRows
+from lakeingest.delta.latest import LatestRows, struct_of
 from lakeingest.delta.table import Table
-from lakeingest.delta.upsert import TIED, completed, latest_of, ordered
+from lakeingest.delta.upsert import TIED, completed, emptied_by, latest_of
 from lakeingest.errors import UsageError, number_of
 from lakeingest.ingest import endpoints
 from lakeingest.ingest.batch_plan import BatchPlan, observed
@@ -90,7 +90,10 @@ class _KeyComparison:
         else:
             batch, accepted, ranges = self._of_changelog(changelog, execution, consumed)
         assert batch.latest is not None
-        pairs = _pairs(latest_of(completed(accepted, batch.latest), batch.latest), rows, batch, batch.latest, ranges)
+        latest = latest_of(completed(accepted, batch.latest), batch.latest)
+        if emptied := emptied_by(latest, batch.latest):
+            latest = latest.where(f"NOT {struct_of(batch.latest.ordered)} <= {emptied}")
+        pairs = _pairs(latest, rows, batch, batch.latest, ranges)
         metrics = Observation()
         counts = {"keys": F.lit(True), "beyond": F.col("kind") == "beyond", "ties": F.col(TIED)}
         counted = (count_where(condition).alias(name) for name, condition in counts.items())
@@ -157,7 +160,7 @@ def _pairs(latest: DataFrame, table: DataFrame, batch: BatchPlan, by: LatestRows
     """
     records = latest.withColumn(_PRESENT, F.lit(True)).alias("s")
     rows = table.withColumns({_PRESENT: F.lit(True), _WITHIN: coordinates.inside(ranges)}).alias("t")
-    of_row, of_record = (ordered(f"{side}.{name}" for name in by.ordered) for side in "ts")
+    of_row, of_record = (struct_of(f"{side}.{name}" for name in by.ordered) for side in "ts")
     has_record, has_row = (F.col(f"{side}.{_PRESENT}").isNotNull() for side in "st")
     deletes = F.coalesce(F.col(f"s.{DELETES}"), F.lit(False))
     no_record = F.when(F.col(f"t.{_WITHIN}"), "changed").otherwise("beyond")

@@ -124,6 +124,21 @@ def test_a_table_that_is_altered_while_records_flow(world: World) -> None:
     assert [entry.version for entry in entries if entry.side == "value"] == [1, 2]
 
 
+EMPTIED = Record(value(schema(COLUMNS), event("t", None, 30)), None, 0)
+
+
+@pytest.mark.parametrize("most", [1, 2, 100])
+def test_a_table_that_is_emptied(world: World, most: int) -> None:
+    """Rows before it are gone, also those that come late; rows behind it stay."""
+    before = [change("c", row(id, "new", "a"), 10 + id) for id in (1, 2, 3)]
+    behind = [change("c", row(2, "again", "b"), 40), EMPTIED, change("u", row(3, "late", "c"), 20)]
+    world.produce(*before, *behind, change("c", row(1, "last", "d"), 50))
+    assert world.run(trigger={"max_records": most}) == Counts(7, 7)
+    assert read(world) == [(1, "last", "d"), (2, "again", "b")]
+    report = world.ingestion().audit("source")
+    assert (report.conserved, report.altered) == (True, ()), report
+
+
 @pytest.mark.parametrize("table", [{"mode": "changelog", "keys": ["id"]}, {}], ids=["changelog", "append"])
 def test_each_event_is_a_row(world: World, table: dict[str, Any]) -> None:
     world.produce(*HISTORY)
