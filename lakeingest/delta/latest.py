@@ -170,8 +170,15 @@ class LatestRows:
         """BOOLEAN, never null: whether a record deletes all rows that are older."""
         return F.coalesce(F.col(CHANGE) == CHANGES["t"], F.lit(False)) if self.has_emptying else F.lit(False)
 
-    def literal_order(self, values: Sequence[Any]) -> str:
-        """SQL: a place in the order, of the values of `ordered`."""
+    @property
+    def newest_emptying(self) -> Column:
+        """STRUCT: what has to be computed of records for `literal_order`: the place of the latest one that empties."""
+        return F.max(F.when(self.empties, F.struct(*self.ordered)))
+
+    def literal_order(self, values: Sequence[Any] | None) -> str:
+        """SQL: a place in the order, of the values of `ordered`; empty for none."""
+        if values is None:
+            return ""
         kinds = [*(field.type.simpleString() for field in self.order), "STRING", "INT", "BIGINT"]
         return struct_of(f"CAST({ddl.text(str(v))} AS {kind})" for v, kind in zip(values, kinds, strict=True))
 

@@ -147,15 +147,6 @@ def completed(rows: DataFrame, latest: LatestRows) -> DataFrame:
     return unlogged.completed(rows, [key.sql for key in latest.keys], latest.latest_first, latest.unlogged)
 
 
-def emptied_by(rows: DataFrame, latest: LatestRows) -> str:
-    """SQL: the place in the order of the latest record that deletes all older rows; empty where there is none."""
-    if not latest.has_emptying:
-        return ""
-    newest = F.max(F.when(latest.empties, F.struct(*latest.ordered))).alias("newest")
-    (place,) = rows.agg(newest).collect()[0]
-    return "" if place is None else latest.literal_order(tuple(place))
-
-
 @dataclass
 class DeletedKeys:
     """The table of deleted keys.

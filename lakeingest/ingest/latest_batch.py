@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -22,7 +22,7 @@ from lakeingest import transform
 from lakeingest.delta.latest import LatestRows, struct_of
 from lakeingest.delta.offset_lists import NO_OFFSETS, OffsetLists
 from lakeingest.delta.receipt import Account, Counts, Receipt
-from lakeingest.delta.upsert import TIED, Upsert, completed, emptied_by, latest_of
+from lakeingest.delta.upsert import TIED, Upsert, completed, latest_of
 from lakeingest.ingest.batch_plan import BatchPlan
 from lakeingest.ingest.decided import Decided, certain
 from lakeingest.record import COORDINATES, DELETES, count_where
@@ -54,10 +54,10 @@ def write(
             if batch.latest.unlogged and not rows.where(f"{UNAVAILABLE} IS NOT NULL").isEmpty():
                 # Seldom: so a batch in which no value is missing is sorted once.
                 rows = _completed(rows, decided.records, batch)
-            deletes, ties, bounds = _computed(rows, batch.latest)
-            emptied = emptied_by(rows, batch.latest)
-            account = replace(_account(execution, decided, kafka, receipt), deletes=deletes, ties=ties)
-        commit = _merge(execution, rows, replace(receipt, account=account), batch, bounds, emptied)
+            facts = _computed(rows, batch.latest)
+            account = _account(execution, decided, kafka, receipt)
+            account = replace(account, deletes=facts.deletes, ties=facts.ties)
+        commit = _merge(execution, rows, replace(receipt, account=account), batch, facts)
     finally:
         frames.release(rows)
     return commit, replace(account, refused=NO_OFFSETS)
@@ -84,37 +84,46 @@ def merge_replayed(execution: MicroBatchExecution, accepted: DataFrame, receipt:
     assert batch.latest is not None
     rows = frames.keep(latest_of(completed(accepted, batch.latest), batch.latest))
     try:
-        deletes, ties, bounds = _computed(rows, batch.latest)
+        facts = _computed(rows, batch.latest)
         moved = OffsetLists.of(map(tuple, accepted.select(*COORDINATES).collect()))
-        account = Account(Counts(len(moved), len(moved)), deletes=deletes, ties=ties)
+        account = Account(Counts(len(moved), len(moved)), deletes=facts.deletes, ties=facts.ties)
         receipt = replace(receipt, account=account, job=replace(receipt.job, moved=moved))
-        return _merge(execution, rows, receipt, batch, bounds, emptied_by(rows, batch.latest))
+        return _merge(execution, rows, receipt, batch, facts)
     finally:
         frames.release(rows)
 
 
+class _Facts(NamedTuple):
+    """What is known of the latest rows of a batch, once they are computed.
+
+    Attributes:
+        deletes: how many delete.
+        ties: how many are tied.
+        bounds, emptied: see `Upsert`.
+    """
+
+    deletes: int
+    ties: int
+    bounds: tuple[str, ...]
+    emptied: str
+
+
 def _merge(
-    execution: MicroBatchExecution,
-    rows: DataFrame,
-    receipt: Receipt,
-    batch: BatchPlan,
-    bounds: tuple[str, ...],
-    emptied: str,
+    execution: MicroBatchExecution, rows: DataFrame, receipt: Receipt, batch: BatchPlan, facts: _Facts
 ) -> Commit:
     """Steps 2 to 5.
 
     Args:
         rows: of each key the latest record.
         receipt: with the account.
-        bounds, emptied: see `Upsert`.
     """
     rows = rows.drop(TIED)
     deleted_keys, latest, account = execution.context.tables.deleted_keys, batch.latest, receipt.account
     assert latest is not None
     assert account is not None
-    mode = Upsert(latest, execution.context.merge_session, bounds, emptied)
-    if emptied:
-        rows = rows.where(f"{struct_of(latest.ordered)} >= {emptied}")
+    mode = Upsert(latest, execution.context.merge_session, facts.bounds, facts.emptied)
+    if facts.emptied:
+        rows = rows.where(f"{struct_of(latest.ordered)} >= {facts.emptied}")
     if deleted_keys is None:
         return execution.commit_rows(rows, receipt, batch, mode)
     read_version = deleted_keys.version()
@@ -146,13 +155,11 @@ def take_out_deleted(execution: MicroBatchExecution, receipt: Receipt, plan: Cal
         tables.deleted_keys.take_out(tables.main, execution.context.merge_session, latest, ranges)
 
 
-def _computed(rows: DataFrame, latest: LatestRows) -> tuple[int, int, tuple[str, ...]]:
-    """How many of the rows delete, and how many are tied; and between which bounds their keys lie. It computes all of
-    them.
-    """
+def _computed(rows: DataFrame, latest: LatestRows) -> _Facts:
+    """It computes all of the rows."""
     counts = (count_where(F.col(name)) for name in (DELETES, TIED))
-    deletes, ties, *extents = rows.agg(*counts, *latest.extents).collect()[0]
-    return deletes, ties, tuple(latest.bounds(extents))
+    deletes, ties, emptied, *extents = rows.agg(*counts, latest.newest_emptying, *latest.extents).collect()[0]
+    return _Facts(deletes, ties, tuple(latest.bounds(extents)), latest.literal_order(emptied))
 
 
 def _account(execution: MicroBatchExecution, decided: Decided, kafka: DataFrame, receipt: Receipt) -> Account:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from lakeingest.delta import coordinates, quarantine
 from lakeingest.delta.latest import LatestRows, struct_of
 from lakeingest.delta.table import Table
-from lakeingest.delta.upsert import TIED, completed, emptied_by, latest_of
+from lakeingest.delta.upsert import TIED, completed, latest_of
 from lakeingest.errors import UsageError, number_of
 from lakeingest.ingest import endpoints
 from lakeingest.ingest.batch_plan import BatchPlan, observed
@@ -91,7 +91,8 @@ class _KeyComparison:
             batch, accepted, ranges = self._of_changelog(changelog, execution, consumed)
         assert batch.latest is not None
         latest = latest_of(completed(accepted, batch.latest), batch.latest)
-        if emptied := emptied_by(latest, batch.latest):
+        (place,) = latest.agg(batch.latest.newest_emptying).collect()[0] if batch.latest.has_emptying else (None,)
+        if emptied := batch.latest.literal_order(place):
             latest = latest.where(f"NOT {struct_of(batch.latest.ordered)} <= {emptied}")
         pairs = _pairs(latest, rows, batch, batch.latest, ranges)
         metrics = Observation()
