@@ -35,6 +35,7 @@ from lakeingest.operations import (
     adopt,
     backfill,
     compare,
+    database,
     full_audit,
     history,
     maintenance,
@@ -53,6 +54,7 @@ from lakeingest.operations.results.adopt import Adopted
 from lakeingest.operations.results.audit import Report
 from lakeingest.operations.results.backfill import Backfilled
 from lakeingest.operations.results.compare import Comparison
+from lakeingest.operations.results.database import DatabaseComparison
 from lakeingest.operations.results.export import Exported, ExportFormat
 from lakeingest.operations.results.gate import GateResults
 from lakeingest.operations.results.maintenance import MaintenanceResult
@@ -374,6 +376,23 @@ class Pipeline:
             assert pipeline.audit().conserved
         """
         return full_audit.run(self, lambda: self.context, against, accept_deletes, deep=deep, since=since, sign=sign)
+
+    def compare_database(
+        self, url: str, table: str | None = None, wait: timedelta = timedelta(minutes=1)
+    ) -> DatabaseComparison:
+        """Each row of a database's table held against the table's; see `results.database.DatabaseComparison`.
+
+        Args:
+            url: of the database, as SQLAlchemy has it; nothing is written there.
+            table: its name there; by default what stands behind the prefix of the topic's name.
+            wait: how long keys that differ are looked at again: what has just changed is on its way.
+
+        Raises:
+            UsageError: the pipeline is not of mode upsert, or there is no such table.
+            SetupError: SQLAlchemy or the driver is not installed.
+            SourceUnreachable: the database does not answer.
+        """
+        return database.compare(self, url, table, wait)
 
     def compare(self, prefix: str) -> Comparison:
         """What Connect's S3 sink wrote below a prefix, held against the tables; see `results.compare.Comparison`.

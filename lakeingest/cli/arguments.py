@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from lakeingest.cli import complete
+from lakeingest.errors import UsageError
 
 File = Annotated[
     Path,
@@ -45,3 +47,18 @@ LogFormat = Annotated[
     ),
 ]
 Format = Annotated[str, typer.Option("--output", help="text, or json for programs.", autocompletion=complete.formats)]
+
+
+def waiting_time(option: str, text: str) -> timedelta:
+    """A duration that may be nothing.
+
+    Raises:
+        UsageError: it is no duration.
+    """
+    from lakeingest.config.durations import wait
+
+    try:
+        value: timedelta = wait(text)
+    except ValueError as wrong:
+        raise UsageError(f'{option} "{text}": {wrong}', cure="write it as in 2h or 90s") from None
+    return value

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from lakeingest.cli.arguments import File, Format
+from lakeingest.cli.arguments import File, Format, waiting_time
 from lakeingest.cli.output import Output
-from lakeingest.errors import UsageError
 
 
 def wait(
@@ -53,29 +52,8 @@ def wait(
 
     out = Output.of(output)
     rows.check_installed()
-    timeout_s = _seconds(timeout)
+    timeout_s = None if timeout is None else waiting_time("--timeout", timeout).total_seconds()
     config = pipeline_file.read(file, os.environ)
     with out.progress("waiting:") as says:
         result = operation.wait(config, complete, timeout_s, says)
     out.show(result)
-
-
-def _seconds(timeout: str | None) -> float | None:
-    """
-    Raises:
-        UsageError: it is no duration.
-    """
-    from datetime import timedelta
-
-    from pydantic import TypeAdapter, ValidationError
-
-    from lakeingest.config.values import Wait
-
-    if timeout is None:
-        return None
-    try:
-        duration: timedelta = TypeAdapter(Wait).validate_python(timeout)
-    except ValidationError as wrong:
-        message = wrong.errors()[0]["msg"].removeprefix("Value error, ")
-        raise UsageError(f'--timeout "{timeout}": {message}', cure="write it as in 2h or 90s") from None
-    return duration.total_seconds()

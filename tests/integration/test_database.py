@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -126,3 +126,32 @@ def test_a_database_s_table_in_the_lake(captured: Captured) -> None:
     captured.check()
     now = datetime.now(UTC).replace(tzinfo=None)
     assert all(abs((row["_changed_at"] - now).total_seconds()) < 3600 for row in captured.world.rows())
+
+
+def test_a_comparison_finds_what_differs_and_nothing_else(captured: Captured) -> None:
+    """What is done in the database while nobody captures it: a row more, one less, one that is another."""
+    captured.workload.create()
+    captured.workload.run(40)
+    captured.start()
+    captured.catch_up()
+    pipeline, url = captured.world.ingestion(), captured.database.url
+    equal = pipeline.compare_database(url)
+    assert equal.equal, equal.to_json()
+    assert (equal.keys, dict(equal.left_out)) == (len(captured.workload.rows()), {})
+    captured.stop()
+    gone, other, *_ = sorted(captured.workload.rows())
+    captured.database.execute(
+        f"DELETE FROM {captured.workload.table} WHERE id = {gone}",
+        f"UPDATE {captured.workload.table} SET big = 4711, words = '{{x}}' WHERE id = {other}",
+        f"INSERT INTO {captured.workload.table} (id) VALUES (1000)",
+    )
+    comparison = pipeline.compare_database(url, wait=timedelta(0))
+    assert {(each.key, each.kind, each.columns) for each in comparison.different} == {
+        (f"id = {gone}", "extra", ()),
+        (f"id = {other}", "different", ("big", "words")),
+        ("id = 1000", "missing", ()),
+    }
+    assert (comparison.exit_code, dict(comparison.counts)) == (1, {"missing": 1, "extra": 1, "different": 1})
+    captured.start()
+    captured.catch_up()
+    assert pipeline.compare_database(url).equal

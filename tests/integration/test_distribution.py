@@ -51,6 +51,7 @@ WORDS = {
     "reason": "x",
     "record": "v1.proto",
     "complete": "2026-11-23T14",
+    "database": "sqlite://",
     "to": "/t2",
     "where": "n = 1",
     "why": "request 1",

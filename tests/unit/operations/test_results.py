@@ -39,6 +39,7 @@ from lakeingest.operations.results.backfill import Backfilled
 from lakeingest.operations.results.compare import Comparison, Window
 from lakeingest.operations.results.connector import ConnectorImport
 from lakeingest.operations.results.contract_document import ContractDocument
+from lakeingest.operations.results.database import DatabaseComparison, DifferentKey
 from lakeingest.operations.results.doctor import Diagnosis, Finding
 from lakeingest.operations.results.erasure import Certificate, PipelinePart, TablePart
 from lakeingest.operations.results.export import Exported, ExportedObject
@@ -163,6 +164,16 @@ RESULTS: dict[str, Showable] = {
     "exported": Exported(
         **{"pipeline": "p", "place": HOSTILE, "format": "csv", "from_version": 3, "to_version": 5, "rows": 1},
         **{"files": 2, "bytes": 100, "sequence": 1, "objects": (ExportedObject(HOSTILE, 1, 90),)},
+    ),
+    "database": DatabaseComparison(
+        pipeline="p",
+        database_table=HOSTILE,
+        position=HOSTILE,
+        keys=3,
+        counts={"missing": 0, "extra": 0, "different": 21},
+        different=(DifferentKey(HOSTILE, "different", (HOSTILE,)),) * 21,
+        columns=(HOSTILE,),
+        left_out={HOSTILE: HOSTILE},
     ),
     "comparison": Comparison(pipeline="p", prefix=HOSTILE, objects=2, strange=1, windows=(WINDOW,), outside=()),
     "completion": Completion(
