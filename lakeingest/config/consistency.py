@@ -126,8 +126,7 @@ def _partition(partition: Mapping[int, parts.Partition], declared: tuple[ddl.Col
             )
         if declared and not isinstance(part, parts.KafkaPartition) and part.field:
             yield from _field(position, part, declared)
-    for where, text in partition_format.mistakes(partition, [column.name for column in declared]):
-        yield Mistake(where, text)
+    yield from (Mistake(*m) for m in partition_format.mistakes(partition, [column.name for column in declared]))
 
 
 def _source(source: Source | None, contract: Contract | None) -> Iterator[Mistake]:

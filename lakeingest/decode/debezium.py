@@ -69,16 +69,16 @@ class EventReader:
     def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
         return projection.rescued(self.value(parsed), dropped, self.row, names)
 
-    def _event(self, parsed: Column) -> _Event:
+    def _event(self, parsed: Column) -> _EventParts:
         value = self.reader.value(parsed)
         source = debezium.source_fields(self.event)
         if not debezium.is_flat(self.event):
             row = F.when(value[OP] == DELETE_OP, value[BEFORE]).otherwise(value[AFTER])
-            return _Event(value[OP], row, {name: value[SOURCE][field] for name, field in source.items()})
+            return _EventParts(value[OP], row, {name: value[SOURCE][field] for name, field in source.items()})
         op = value[debezium.FLAT_OP] if self.event.field(debezium.FLAT_OP) else F.lit("u")
         if self.event.field(debezium.FLAT_DELETED):
             op = F.when(value[debezium.FLAT_DELETED].cast("string") == "true", DELETE_OP).otherwise(op)
-        return _Event(op, value, {name: value[field] for name, field in source.items()})
+        return _EventParts(op, value, {name: value[field] for name, field in source.items()})
 
     @property
     def _fields(self) -> Mapping[str, model.Field]:
@@ -86,7 +86,7 @@ class EventReader:
         pairs = zip(debezium.row_fields(self.event), self.row.fields, strict=False)
         return {column.name: field for field, column in pairs}
 
-    def _beside(self, event: _Event) -> dict[str, Column]:
+    def _beside(self, event: _EventParts) -> dict[str, Column]:
         kind = projection.data_type(_of(self.row.field(debezium.POSITION)))
         missing = [
             F.when(self._is_unavailable(event.row[f.name], f.schema), F.lit(name)) for name, f in self._fields.items()
@@ -119,13 +119,13 @@ class EventReader:
             return F.lit(False)
         return F.coalesce(test, F.lit(False))
 
-    def _faults(self, event: _Event) -> Iterator[tuple[Column, Column]]:
+    def _faults(self, event: _EventParts) -> Iterator[tuple[Column, Column]]:
         """Why an event is no row: a test, and what is said where it is true."""
         op, row = event.op, event.row
-        known = F.lit(f", and none of {', '.join(CHANGES)}")
+        codes = F.lit(f", and none of {', '.join(CHANGES)}")
         yield (
             ~op.isin(*CHANGES) | op.isNull(),
-            F.concat(F.lit("op is "), F.coalesce(F.left(op, F.lit(50)), F.lit("null")), known),
+            F.concat(F.lit("op is "), F.coalesce(F.left(op, F.lit(50)), F.lit("null")), codes),
         )
         for ops, side in ((_ROW_OPS, AFTER), ((DELETE_OP,), BEFORE)):
             text = F.concat(F.lit("op is "), op, F.lit(f", and {side}, which has the row, is null"))
@@ -136,7 +136,7 @@ class EventReader:
 
 
 @dataclass(frozen=True)
-class _Event:
+class _EventParts:
     """The parts of an event.
 
     Attributes:

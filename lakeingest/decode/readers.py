@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from pyspark.sql import types as T
 
@@ -18,14 +19,36 @@ from lakeingest.schema import debezium, field_names, model
 from lakeingest.schema.formats import avro as avro_schema
 from lakeingest.schema.formats import connect, defaults, json_schema, wire
 from lakeingest.schema.json_values import Texts
+from lakeingest.schema.ledger import Side
 from lakeingest.schema.model import JSON, Schema, SchemaError
 
 CONNECT = "CONNECT"
 _TYPES = {"avro": "AVRO", "protobuf": "PROTOBUF", "json_schema": "JSON", "connect_json": CONNECT}
 """A format in a pipeline file → what the registry calls such schemas, or `CONNECT`, which no registry has."""
-_NO_RULES = config.Schema()
 _LARGEST = 1 << 21
 """Characters of a schema and of all that it refers to."""
+
+
+@dataclass(frozen=True)
+class SchemaRules:
+    """What the pipeline file says of the schemas of a side's records.
+
+    Attributes:
+        names, unsupported: see `config.Schema`.
+        envelope: what stands around the row, if anything does; the reading is the row's then.
+    """
+
+    names: field_names.Names = "exact"
+    unsupported: Literal["json", "refuse"] = "json"
+    envelope: config.Envelope | None = None
+
+    @classmethod
+    def of(cls, pipeline: config.PipelineConfig, side: Side) -> SchemaRules:
+        schema, envelope = pipeline.schema_, pipeline.decode.envelope
+        return cls(schema.names, schema.unsupported, envelope if side == "value" else None)
+
+
+_NO_RULES = SchemaRules()
 
 
 @dataclass(frozen=True)
@@ -44,8 +67,7 @@ def read(
     references: Sequence[tuple[str, str]],
     indexes: bytes,
     *,
-    rules: config.Schema = _NO_RULES,
-    envelope: config.Envelope | None = None,
+    rules: SchemaRules = _NO_RULES,
     message_of: Callable[[bytes, Mapping[tuple[int, ...], str]], str | None] = wire.message,
 ) -> Reading | None:
     """The reading of a schema's records; None where it has no message of these indexes.
@@ -55,8 +77,7 @@ def read(
         text: the schema.
         references: (name, text) of the schemas that it refers to, dependencies first.
         indexes: Protobuf's message indexes, as in the wire format.
-        rules: what the pipeline file says of schemas.
-        envelope: what stands around the row, if anything does; the reading is the row's then.
+        rules: what the pipeline file says of them.
         message_of: see `framing.Framing.message`.
 
     Raises:
@@ -67,7 +88,7 @@ def read(
     if type != _TYPES[format.format]:
         raise SchemaError(f"it is a schema of type {type}, but the format is {format.format}")
     # They are those of the row, where an envelope is around it.
-    names = "exact" if envelope else rules.names
+    envelope, names = rules.envelope, "exact" if rules.envelope else rules.names
     match format:
         case config.AvroFormat():
             texts = [reference for _, reference in references]

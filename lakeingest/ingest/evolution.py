@@ -21,7 +21,7 @@ from lakeingest.config import PipelineConfig, brings_schema, file, uses_registry
 from lakeingest.decode import Shape, framing, inferred
 from lakeingest.decode.early import TypeSegment, columns_of
 from lakeingest.decode.order import TopicPartition
-from lakeingest.decode.readers import read
+from lakeingest.decode.readers import SchemaRules, read
 from lakeingest.decode.writers import RefusedSchema, SchemaBranch, SchemaBranches
 from lakeingest.errors import TableMismatch
 from lakeingest.ingest import shape, writer_schemas
@@ -259,7 +259,9 @@ class Evolution:
         for side in SIDES:
             format_ = self._format(side)
             if isinstance(format_, config.AvroFormat) and format_.schema_file is not None:
-                reading = read(format_, "AVRO", format_.schema_file.text, (), b"", rules=self._config.schema_)
+                reading = read(
+                    format_, "AVRO", format_.schema_file.text, (), b"", rules=SchemaRules.of(self._config, side)
+                )
                 text = self._decisions.known_text(
                     side, format_.schema_file.text, without_docs(format_.schema_file.text)
                 )

@@ -93,7 +93,7 @@ def merge_replayed(execution: MicroBatchExecution, accepted: DataFrame, receipt:
         frames.release(rows)
 
 
-class _Facts(NamedTuple):
+class _BatchFacts(NamedTuple):
     """What is known of the latest rows of a batch, once they are computed.
 
     Attributes:
@@ -109,7 +109,7 @@ class _Facts(NamedTuple):
 
 
 def _merge(
-    execution: MicroBatchExecution, rows: DataFrame, receipt: Receipt, batch: BatchPlan, facts: _Facts
+    execution: MicroBatchExecution, rows: DataFrame, receipt: Receipt, batch: BatchPlan, facts: _BatchFacts
 ) -> Commit:
     """Steps 2 to 5.
 
@@ -155,11 +155,11 @@ def take_out_deleted(execution: MicroBatchExecution, receipt: Receipt, plan: Cal
         tables.deleted_keys.take_out(tables.main, execution.context.merge_session, latest, ranges)
 
 
-def _computed(rows: DataFrame, latest: LatestRows) -> _Facts:
+def _computed(rows: DataFrame, latest: LatestRows) -> _BatchFacts:
     """It computes all of the rows."""
     counts = (count_where(F.col(name)) for name in (DELETES, TIED))
     deletes, ties, emptied, *extents = rows.agg(*counts, latest.newest_emptying, *latest.extents).collect()[0]
-    return _Facts(deletes, ties, tuple(latest.bounds(extents)), latest.literal_order(emptied))
+    return _BatchFacts(deletes, ties, tuple(latest.bounds(extents)), latest.literal_order(emptied))
 
 
 def _account(execution: MicroBatchExecution, decided: Decided, kafka: DataFrame, receipt: Receipt) -> Account:

@@ -19,9 +19,10 @@ from lakeingest.config import (
     partition_format,
     uses_registry,
 )
-from lakeingest.decode import framing, sniff, writers
+from lakeingest.decode import framing, sniff
+from lakeingest.decode.headers import new_headers
 from lakeingest.decode.order import Place, in_order
-from lakeingest.decode.readers import Reading, read
+from lakeingest.decode.readers import Reading, SchemaRules, read
 from lakeingest.ingest.embedded_schemas import EmbeddedSchemas
 from lakeingest.kafka import registry
 from lakeingest.kafka.glue_registry import GlueClient
@@ -111,7 +112,7 @@ def discover(
     indexed = {side for side in sides if isinstance(config.decode.side(side), ProtobufFormat)}
     schemas: list[tuple[int, WriterSchema]] = []
     unknown_ids, ids = False, set[SchemaId]()
-    new = writers.headers(kafka, framings, sides, headers, indexed)
+    new = new_headers(kafka, framings, sides, headers, indexed)
     embedded = EmbeddedSchemas({framings[e.side].id(e.header): e.text for e in new if e.text is not None})
     places = in_order({(each.side, each.header): each.firsts for each in new})
     for each in new:
@@ -189,8 +190,7 @@ def _writer_schema(
             registered.text,
             registered.references,
             header[framing.size(by, header) :],
-            rules=config.schema_,
-            envelope=config.decode.envelope if side == "value" else None,
+            rules=SchemaRules.of(config, side),
             message_of=by.message,
         )
     except SchemaError as error:

@@ -70,7 +70,7 @@ def compare(owner: Owner, url: str, table: str | None, wait: timedelta) -> Datab
     name, deadline = table or _table_of(config.source.topics), time.monotonic() + wait.total_seconds()
     with _connected(url) as engine:
         while True:
-            comparison = answer(owner, lambda reader: _Comparison(reader, engine, name).run())
+            comparison = answer(owner, lambda reader: _DatabaseReading(reader, engine, name).run())
             left_s = deadline - time.monotonic()
             if comparison.equal or left_s <= 0:
                 return comparison
@@ -120,7 +120,7 @@ def _connected(url: str) -> Iterator[Engine]:
 
 
 @dataclass
-class _Comparison:
+class _DatabaseReading:
     """One reading of both tables."""
 
     reader: PipelineReader
@@ -130,17 +130,17 @@ class _Comparison:
 
     def run(self) -> DatabaseComparison:
         counts, different, keys = {"missing": 0, "extra": 0, "different": 0}, list[DifferentKey](), 0
-        seen = list[Any]()
+        pieces_of_keys = list[Any]()
         moment = {"isolation_level": "REPEATABLE READ"} if self.engine.dialect.name in _POSITIONS else {}
         with self.engine.connect().execution_options(**moment) as connection:
             position = self._position(connection)
             for rows in self._pieces(connection):
                 keys += rows.num_rows
-                seen.append(rows.select(self._keys))
+                pieces_of_keys.append(rows.select(self._keys))
                 for each in self._compared(rows):
                     counts[each.kind] += 1
                     different.append(each)
-        for each in self._extra(seen):
+        for each in self._extra(pieces_of_keys):
             counts["extra"] += 1
             different.append(each)
         return DatabaseComparison(
@@ -223,8 +223,8 @@ class _Comparison:
     def _compared(self, rows: pa.Table) -> Iterator[DifferentKey]:
         quoted = ddl.quoted if self._main.files is None else sql.quoted
         same = " AND ".join(f"d.{quoted(name)} = r.{quoted(name)}" for name in self._keys)
-        others = [name for name in self._columns if name not in self._keys]
-        tests = [f"d.{quoted(name)} IS DISTINCT FROM r.{quoted(name)}" for name in others]
+        value_columns = [name for name in self._columns if name not in self._keys]
+        tests = [f"d.{quoted(name)} IS DISTINCT FROM r.{quoted(name)}" for name in value_columns]
         differs = ", ".join(f"{test} AS differs_{at}" for at, test in enumerate(tests))
         keys = ", ".join(f"d.{quoted(name)} AS key_{at}" for at, name in enumerate(self._keys))
         text = (
@@ -236,17 +236,17 @@ class _Comparison:
             if row["missing"]:
                 yield DifferentKey(self._key(row), "missing")
             else:
-                columns = (name for at, name in enumerate(others) if row[f"differs_{at}"])
+                columns = (name for at, name in enumerate(value_columns) if row[f"differs_{at}"])
                 yield DifferentKey(self._key(row), "different", tuple(columns))
 
-    def _extra(self, seen: Sequence[Any]) -> Iterator[DifferentKey]:
+    def _extra(self, pieces_of_keys: Sequence[Any]) -> Iterator[DifferentKey]:
         """The rows whose keys the database does not have."""
         import pyarrow as pa
 
         quoted = ddl.quoted if self._main.files is None else sql.quoted
         keys = ", ".join(f"r.{quoted(name)} AS key_{at}" for at, name in enumerate(self._keys))
         none = pa.table({name: pa.array([], type=self._columns[name]) for name in self._keys})
-        database = pa.concat_tables(seen) if seen else none
+        database = pa.concat_tables(pieces_of_keys) if pieces_of_keys else none
         same = " AND ".join(f"d.{quoted(name)} = r.{quoted(name)}" for name in self._keys)
         text = f"SELECT {keys} FROM {{rows}} AS r LEFT ANTI JOIN {{database}} AS d ON {same}"
         if self._main.files is not None:

@@ -17,7 +17,7 @@ from support.records.change_events import Columns, event, named, schema, value
 from lakeingest import config
 from lakeingest.decode import readers
 
-_ENVELOPE = config.Envelope(format="debezium")
+_RULES = readers.SchemaRules(envelope=config.Envelope(format="debezium"))
 _FORMAT = config.ConnectJsonFormat(format="connect_json")
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
@@ -27,7 +27,7 @@ def rows_of(
 ) -> list[Any]:
     """Of each payload the row and why there is none."""
     described = schema(columns, source=source)
-    reading = readers.read(_FORMAT, readers.CONNECT, json.dumps(described), (), b"", envelope=_ENVELOPE)
+    reading = readers.read(_FORMAT, readers.CONNECT, json.dumps(described), (), b"", rules=_RULES)
     assert reading is not None
     values = [(at, bytearray(value(described, payload))) for at, payload in enumerate(payloads)]
     frame = spark.createDataFrame(values, "at INT, raw BINARY").withColumn("parsed", reading.reader.parse(F.col("raw")))

@@ -14,9 +14,9 @@ from support.oracle.decoding import judge, pipeline
 from support.records.registered import Avro, record
 from support.servers import spark_versions
 
-from lakeingest.config import AvroFormat, JsonSchemaFormat, ProtobufFormat, Schema
+from lakeingest.config import AvroFormat, JsonSchemaFormat, ProtobufFormat
 from lakeingest.decode import projection
-from lakeingest.decode.readers import Reading, read
+from lakeingest.decode.readers import Reading, SchemaRules, read
 from lakeingest.schema.compatibility import naming
 from lakeingest.schema.formats import protobuf, protobuf_values
 from lakeingest.spark import jvm, session
@@ -53,7 +53,7 @@ JSON = {
 def test_json_schema(spark: SparkSession, way: str) -> None:
     """Also what is rescued has the columns' names, at every level, so that a masked column is masked there."""
     format_ = JsonSchemaFormat(format="json_schema")
-    reading = read(format_, "JSON", json.dumps(JSON), (), b"", rules=Schema(names="safe"))
+    reading = read(format_, "JSON", json.dumps(JSON), (), b"", rules=SchemaRules(names="safe"))
     payloads = [
         '{"Date Time":"2024-01-01T00:00:00Z","a.b":{"x;y":1,"c":"5"},"list of":[{"it em":1.50}]}',
         '{"date time":1,"a.b":{"x;y":2,"more of":[1.10]},"list of":[{"it em":1,"an other":{"y y":1}}],"Date-Time":2,'
@@ -80,7 +80,7 @@ def test_json_fields_that_differ_in_case(spark: SparkSession) -> None:
         "type": "object",
         "properties": {"f": {"type": "string"}, "id": {"type": "integer"}, "ID": {"type": "string"}},
     }
-    rules = Schema(names={"ID": "id_upper"})
+    rules = SchemaRules(names={"ID": "id_upper"})
     reading = read(JsonSchemaFormat(format="json_schema"), "JSON", json.dumps(tree), (), b"", rules=rules)
     result = rows(spark, "json", "jar", reading, [b'{"f":"a","id":1,"ID":"x"}', b'{"ID":"y"}'])
     assert result == [('{"f":"a","id":1,"id_upper":"x"}', '{"f":"a"}'), ('{"id_upper":"y"}', None)]
@@ -90,7 +90,7 @@ def test_json_fields_that_differ_in_case(spark: SparkSession) -> None:
 def test_avro(spark: SparkSession, way: str) -> None:
     """A name of lakeingest's own, two that differ in case, and a nested one."""
     tree = record("R", _offset="long", id="int", ID="string", at=record("At", Lat="double"))
-    rules = Schema(names={"_offset": "position", "ID": "name", "at.Lat": "latitude"})
+    rules = SchemaRules(names={"_offset": "position", "ID": "name", "at.Lat": "latitude"})
     reading = read(AvroFormat(format="avro"), "AVRO", json.dumps(tree), (), b"", rules=rules)
     payload = Avro(tree)(_offset=5, id=1, ID="x", at={"Lat": 2.5})
     assert rows(spark, "avro", way, reading, [payload, payload[:-1]]) == [
@@ -103,7 +103,7 @@ def test_avro(spark: SparkSession, way: str) -> None:
 def test_protobuf(spark: SparkSession) -> None:
     fields = "int64 _offset = 1; int32 id = 2; string ID = 3; repeated N n = 4;"
     text = f'syntax = "proto3"; message M {{ {fields} }} message N {{ bool B = 1; }}'
-    rules = Schema(names={"_offset": "position", "ID": "name", "n[].B": "flag"})
+    rules = SchemaRules(names={"_offset": "position", "ID": "name", "n[].B": "flag"})
     reading = read(ProtobufFormat(format="protobuf"), "PROTOBUF", text, (), b"\0", rules=rules)
     descriptors = protobuf.compile(text)
     message = message_factory.GetMessageClass(protobuf_values.descriptor(descriptors, "M"))

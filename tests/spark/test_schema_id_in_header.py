@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 from lakeingest.decode import projection, writers
 from lakeingest.decode.avro import AvroReader
 from lakeingest.decode.framing import Confluent, Glue
+from lakeingest.decode.headers import new_headers
 from lakeingest.decode.writers import SchemaBranch, SchemaBranches
 from lakeingest.record import HEADERS, KEY
 from lakeingest.schema.formats import avro, wire
@@ -123,7 +124,7 @@ def test_confluents_deserializer_reads_it_alike(spark: SparkSession, side: Side)
     """The same id or GUID, and the same payload. Of two headers Java's takes the last, as here, Python's the first."""
     field = MessageField.KEY if side == "key" else MessageField.VALUE
     rows = [row for row in records(side) if row[0] != "last of two" and row[1] is not None]
-    found = writers.headers(batch(spark, rows), Confluent(), {side: "raw"}, {side: []}, ())
+    found = new_headers(batch(spark, rows), {side: Confluent()}, {side: "raw"}, {side: []}, ())
     references = set()
     for _, raw, headers in rows:
         assert raw is not None
@@ -133,7 +134,7 @@ def test_confluents_deserializer_reads_it_alike(spark: SparkSession, side: Side)
         except Exception:
             continue
         references.add(id.id_to_bytes() if id.guid is None else id.guid_to_bytes())
-    assert {header for _, header, _ in found} == references
+    assert {each.header for each in found} == references
 
 
 def test_indexes_of_a_message_lie_in_the_header(spark: SparkSession) -> None:
@@ -145,8 +146,8 @@ def test_indexes_of_a_message_lie_in_the_header(spark: SparkSession) -> None:
         ("guid", b"\x08\x01", [(name, GUID + b"\0")]),
         ("malformed", b"\x08\x01", [(name, GUID + b"\x80")]),
     ]
-    found = writers.headers(batch(spark, rows), Confluent(), {"value": "raw"}, {"value": []}, {"value"})
-    assert {header for _, header, _ in found} == {ID + indexes, GUID + b"\0", GUID}
+    found = new_headers(batch(spark, rows), {"value": Confluent()}, {"value": "raw"}, {"value": []}, {"value"})
+    assert {each.header for each in found} == {ID + indexes, GUID + b"\0", GUID}
 
 
 def test_glue_has_no_such_schema(spark: SparkSession) -> None:
@@ -159,7 +160,7 @@ def test_glue_has_no_such_schema(spark: SparkSession) -> None:
         ("named", begin + PAYLOAD, [(RECORD_HEADER["value"], GUID)]),
     ]
     frame = batch(spark, rows)
-    assert writers.headers(frame, Glue(), {"value": "raw"}, {"value": [begin]}, ()) == []
+    assert new_headers(frame, {"value": Glue()}, {"value": "raw"}, {"value": [begin]}, ()) == []
     result = read(frame, "value", branches)
     assert result["framed"] == 1
     assert result["named"][0] == "SCHEMA_ID_IN_HEADER"

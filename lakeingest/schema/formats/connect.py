@@ -39,10 +39,10 @@ def read(text: str) -> Schema:
         tree = json.loads(text)
     except (ValueError, RecursionError) as wrong:
         raise SchemaError(f"not JSON: {wrong}") from None
-    return _Reader().part(tree, "", 0)
+    return _ConnectSchemaReader().part(tree, "", 0)
 
 
-class _Reader:
+class _ConnectSchemaReader:
     """Turns trees into schemas; counts the parts."""
 
     def __init__(self) -> None:
@@ -100,8 +100,8 @@ def _parameters(tree: Mapping[str, Any], name: str | None) -> tuple[tuple[str, s
     texts = {str(k): str(v) for k, v in parameters.items()} if isinstance(parameters, dict) else {}
     if name == model.DECIMAL:
         precision = texts.get(_PRECISION, "")
-        known = precision.isdecimal() and int(precision) <= _LARGEST_PRECISION
-        texts = {model.SCALE: texts.get(model.SCALE, "0"), model.PRECISION: precision if known else "38"}
+        is_usable = precision.isdecimal() and int(precision) <= _LARGEST_PRECISION
+        texts = {model.SCALE: texts.get(model.SCALE, "0"), model.PRECISION: precision if is_usable else "38"}
     return tuple(sorted(texts.items()))
 
 
