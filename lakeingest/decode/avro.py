@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest.decode import projection
+from lakeingest.decode.writers import PayloadReader
 from lakeingest.errors import SetupError
 from lakeingest.schema import json_text
 from lakeingest.schema.formats import avro as avro_schema
@@ -46,7 +47,7 @@ _OPTIONS = {"mode": "PERMISSIVE", "enableStableIdentifiersForUnionType": "true"}
 
 
 @dataclass(frozen=True)
-class AvroReader:
+class AvroReader(PayloadReader):
     """Reads what was written with one schema.
 
     Attributes:

@@ -7,6 +7,7 @@ decimal.format NUMERIC), times are numbers since 1970, and NaN and infinity are 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from pyspark.sql import types as T
 
 from lakeingest.decode import decimals, json, json_parts, projection
 from lakeingest.decode.json_columns import any_of
+from lakeingest.decode.writers import PayloadReader
 from lakeingest.schema import model
 from lakeingest.schema.json_values import AS_IT_IS
 from lakeingest.schema.model import Schema
@@ -26,7 +28,7 @@ _NUMBERS = {"int8": T.ByteType(), "int16": T.ShortType(), "int32": T.IntegerType
 
 
 @dataclass(frozen=True)
-class ConnectJsonReader:
+class ConnectJsonReader(PayloadReader):
     """Reads payloads of one schema (see `writers.PayloadReader`).
 
     Attributes:
@@ -43,13 +45,23 @@ class ConnectJsonReader:
         parsed = json.parse(payload, self._type, _TEXTS)
         return F.when(payload.isNotNull(), F.struct(parsed.alias("json"), payload.alias("text")))
 
-    def broken(self, parsed: Column) -> Column:
+    @property
+    def further(self) -> Sequence[Callable[[Column], Column]]:
+        return (self._read,)
+
+    def _read(self, parsed: Column) -> Column:
+        """STRUCT<value, broken: BOOLEAN>; null for a null payload."""
+        payload = json.columns(parsed["json"], self._type, _TEXTS)[PAYLOAD]
         refused = json.refused(parsed["text"], parsed["json"], self._type, _TEXTS)
-        misfits = any_of(self._misfits(self._payload(parsed), self.schema))
-        return parsed.isNotNull() & (refused | misfits)
+        broken = refused | any_of(self._misfits(payload, self.schema))
+        value = self._value(payload, self.schema, self.names)
+        return F.when(parsed.isNotNull(), F.struct(value.alias("value"), broken.alias("broken")))
+
+    def broken(self, parsed: Column) -> Column:
+        return F.coalesce(parsed["broken"], F.lit(False))
 
     def value(self, parsed: Column) -> Column:
-        return self._value(self._payload(parsed), self.schema, self.names)
+        return parsed["value"]
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
         return json.explained(payload, self._type, _TEXTS, withheld=withheld)["message"]
@@ -60,9 +72,6 @@ class ConnectJsonReader:
     @cached_property
     def _type(self) -> T.StructType:
         return T.StructType([T.StructField(PAYLOAD, self._parsed_type(self.schema), metadata=_mark(self.schema))])
-
-    def _payload(self, parsed: Column) -> Column:
-        return json.columns(parsed["json"], self._type, _TEXTS)[PAYLOAD]
 
     def _parsed_type(self, schema: Schema) -> T.DataType:
         """What JSON's parser is asked for."""

@@ -5,7 +5,7 @@ What an event means, and which columns a row has, `schema.debezium` says; here i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,7 +27,7 @@ _SECOND, _MINUTE, _HOUR = 1_000_000, 60_000_000, 3_600_000_000
 
 
 @dataclass(frozen=True)
-class EventReader:
+class EventReader(PayloadReader):
     """Reads the events of one schema (see `writers.PayloadReader`).
 
     Attributes:
@@ -45,40 +45,54 @@ class EventReader:
     def parse(self, payload: Column) -> Column:
         return self.reader.parse(payload)
 
-    def broken(self, parsed: Column) -> Column:
-        faults = [test for test, _ in self._faults(self._event(parsed))]
-        return self.reader.broken(parsed) | (parsed.isNotNull() & any_of(faults))
+    @property
+    def further(self) -> Sequence[Callable[[Column], Column]]:
+        return (*self.reader.further, self._parts, self._read)
 
-    def value(self, parsed: Column) -> Column:
-        event = self._event(parsed)
-        row, fields = event.row, self._fields
+    def _parts(self, parsed: Column) -> Column:
+        """STRUCT<op, row, source, broken>: the parts of an event; null for a null payload."""
+        value, source = self.reader.value(parsed), debezium.source_fields(self.event)
+        if debezium.is_flat(self.event):
+            op = value[debezium.FLAT_OP] if self.event.field(debezium.FLAT_OP) else F.lit("u")
+            if self.event.field(debezium.FLAT_DELETED):
+                op = F.when(value[debezium.FLAT_DELETED].cast("string") == "true", DELETE_OP).otherwise(op)
+            row, places = value, [value[field].alias(name) for name, field in source.items()]
+        else:
+            op, row = value[OP], F.when(value[OP] == DELETE_OP, value[BEFORE]).otherwise(value[AFTER])
+            places = [value[SOURCE][field].alias(name) for name, field in source.items()]
+        # A struct without fields is none.
+        place = F.struct(*(places or [F.lit(0).alias("nothing")])).alias("source")
+        parts = (op.alias("op"), row.alias("row"), place, self.reader.broken(parsed).alias("broken"))
+        return F.when(parsed.isNotNull(), F.struct(*parts))
+
+    def _read(self, event: Column) -> Column:
+        """STRUCT<value, fault: STRING, broken: BOOLEAN>; null for a null payload."""
+        row = event["row"]
         columns = (
             F.when(~self._is_unavailable(row[f.name], f.schema), _converted(row[f.name], f.schema)).alias(name)
-            for name, f in fields.items()
+            for name, f in self._fields.items()
         )
-        return F.struct(*columns, *(column.alias(name) for name, column in self._beside(event).items()))
+        value = F.struct(*columns, *(column.alias(name) for name, column in self._beside(event).items()))
+        fault = F.lit(None).cast("string")
+        for test, text in reversed(list(self._faults(event))):
+            fault = F.when(F.coalesce(test, F.lit(False)), text).otherwise(fault)
+        parts = (value.alias("value"), fault.alias("fault"), event["broken"].alias("broken"))
+        return F.when(event.isNotNull(), F.struct(*parts))
+
+    def broken(self, parsed: Column) -> Column:
+        return F.coalesce(parsed["broken"] | parsed["fault"].isNotNull(), F.lit(False))
+
+    def fault(self, parsed: Column) -> Column | None:
+        return parsed["fault"]
+
+    def value(self, parsed: Column) -> Column:
+        return parsed["value"]
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
-        parsed = self.reader.parse(payload)
-        cases = F.lit(None).cast("string")
-        for test, text in reversed(list(self._faults(self._event(parsed)))):
-            cases = F.when(F.coalesce(test, F.lit(False)), text).otherwise(cases)
-        reason = self.reader.why(F.when(self.reader.broken(parsed), payload), withheld=withheld)
-        return cases if reason is None else F.coalesce(reason, cases)
+        return self.reader.why(payload, withheld=withheld)
 
     def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
         return projection.rescued(self.value(parsed), dropped, self.row, names)
-
-    def _event(self, parsed: Column) -> _EventParts:
-        value = self.reader.value(parsed)
-        source = debezium.source_fields(self.event)
-        if not debezium.is_flat(self.event):
-            row = F.when(value[OP] == DELETE_OP, value[BEFORE]).otherwise(value[AFTER])
-            return _EventParts(value[OP], row, {name: value[SOURCE][field] for name, field in source.items()})
-        op = value[debezium.FLAT_OP] if self.event.field(debezium.FLAT_OP) else F.lit("u")
-        if self.event.field(debezium.FLAT_DELETED):
-            op = F.when(value[debezium.FLAT_DELETED].cast("string") == "true", DELETE_OP).otherwise(op)
-        return _EventParts(op, value, {name: value[field] for name, field in source.items()})
 
     @property
     def _fields(self) -> Mapping[str, model.Field]:
@@ -86,18 +100,20 @@ class EventReader:
         pairs = zip(debezium.row_fields(self.event), self.row.fields, strict=False)
         return {column.name: field for field, column in pairs}
 
-    def _beside(self, event: _EventParts) -> dict[str, Column]:
+    def _beside(self, event: Column) -> dict[str, Column]:
+        source = {name: event["source"][name] for name in debezium.source_fields(self.event)}
         kind = projection.data_type(_of(self.row.field(debezium.POSITION)))
         missing = [
-            F.when(self._is_unavailable(event.row[f.name], f.schema), F.lit(name)) for name, f in self._fields.items()
+            F.when(self._is_unavailable(event["row"][f.name], f.schema), F.lit(name))
+            for name, f in self._fields.items()
         ]
         names = F.array_compact(F.array(*missing))
         place = projection.data_type(_of(_of(self.row.field(debezium.UNAVAILABLE)).value))
         nobody = F.transform(names, lambda _: F.lit(None).cast(place))
         return {
-            debezium.CHANGE: _change(event.op),
-            debezium.POSITION: position(event.source).cast(kind),
-            debezium.CHANGED_AT: _time_of(event.source),
+            debezium.CHANGE: _change(event["op"]),
+            debezium.POSITION: position(source).cast(kind),
+            debezium.CHANGED_AT: _time_of(source),
             debezium.UNAVAILABLE: F.when(F.size(names) > 0, F.map_from_arrays(names, nobody)),
         }
 
@@ -119,9 +135,9 @@ class EventReader:
             return F.lit(False)
         return F.coalesce(test, F.lit(False))
 
-    def _faults(self, event: _EventParts) -> Iterator[tuple[Column, Column]]:
+    def _faults(self, event: Column) -> Iterator[tuple[Column, Column]]:
         """Why an event is no row: a test, and what is said where it is true."""
-        op, row = event.op, event.row
+        op, row = event["op"], event["row"]
         codes = F.lit(f", and none of {', '.join(CHANGES)}")
         yield (
             ~op.isin(*CHANGES) | op.isNull(),
@@ -133,21 +149,6 @@ class EventReader:
         for name, f in self._fields.items():
             for test in _misfits(row[f.name], f.schema):
                 yield test, F.lit(f"{name} has no value that a {_type_text(f.schema)} can hold")
-
-
-@dataclass(frozen=True)
-class _EventParts:
-    """The parts of an event.
-
-    Attributes:
-        op: STRING.
-        row: STRUCT, the row that it is about; null where it is about none.
-        source: the fields of `source` that are there.
-    """
-
-    op: Column
-    row: Column
-    source: Mapping[str, Column]
 
 
 def _change(op: Column) -> Column:

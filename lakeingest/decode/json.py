@@ -28,6 +28,7 @@ from pyspark.sql import types as T
 from lakeingest.config import JsonSchemaFormat, JsonValue, KeyFormat, ValueFormat, time_format
 from lakeingest.decode import json_diagnosis, json_names, json_parts, limits, numbers
 from lakeingest.decode.json_columns import any_of, fit, parsed_type
+from lakeingest.decode.writers import PayloadReader
 from lakeingest.record import Refusal, diagnosis
 from lakeingest.schema import json_values
 from lakeingest.schema.json_values import AS_IT_IS, Texts
@@ -54,7 +55,7 @@ _OPTIONS = {
 
 
 @dataclass(frozen=True)
-class JsonReader:
+class JsonReader(PayloadReader):
     """Reads JSON whose columns a JSON Schema says (see `writers.PayloadReader`).
 
     Attributes:

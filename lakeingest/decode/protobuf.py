@@ -15,6 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import types as T
 
 from lakeingest.decode import projection
+from lakeingest.decode.writers import PayloadReader
 from lakeingest.errors import SetupError
 from lakeingest.schema import json_text
 from lakeingest.schema.formats import protobuf, protobuf_fault, protobuf_values, protobuf_wide
@@ -26,7 +27,7 @@ _OF_VALUES = (json_text, protobuf_wide, protobuf_values)
 
 
 @dataclass(frozen=True)
-class ProtobufReader:
+class ProtobufReader(PayloadReader):
     """Reads messages of one type (see `writers.PayloadReader`).
 
     Attributes:

@@ -8,7 +8,7 @@ schema is fetched and the batch planned again. A plan made after looking at all 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -40,6 +40,17 @@ class PayloadReader(Protocol):
 
         The payload is null for records of other writers, and so is the value then.
         """
+
+    @property
+    def further(self) -> Sequence[Callable[[Column], Column]]:
+        """What is made of the intermediate value before it is looked at, step by step. Each has a stage of its own, so
+        that Spark computes it once, whatever asks for parts of it.
+        """
+        return ()
+
+    def fault(self, parsed: Column) -> Column | None:
+        """STRING: what is wrong, as far as the intermediate value says it already; null if nothing is."""
+        return None
 
     def broken(self, parsed: Column) -> Column:
         """BOOLEAN, never null: whether the payload is none of the schema."""
@@ -133,7 +144,8 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
     framing = writers.framing
     which = F.col(f"_{side}_writer")
     usable = {i: w for i, w in enumerate(writers.branches) if isinstance(w, SchemaBranch)}
-    parsed = {i: f"_{side}_parsed_{i}" for i in usable}
+    steps = {i: [w.reader.parse, *w.reader.further] for i, w in usable.items()}
+    parsed = {i: _step_name(side, i, len(each) - 1) for i, each in steps.items()}
     unpacked = compressed.plain_records(side, raw, _packed(writers), most)
     plain = unpacked.record
     by_header = F.col(f"_{side}_schema_header") if framing else F.lit(None).cast("binary")
@@ -142,7 +154,7 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
         {f"_{side}_schema_header": framing.apart(side)} if framing else {},
         *unpacked.stages,
         {f"_{side}_writer": _which(plain, by_header, writers)},
-        {name: usable[i].reader.parse(F.when(which == i, payloads[i])) for i, name in parsed.items()},
+        *_parse_stages(side, steps, {i: F.when(which == i, payload) for i, payload in payloads.items()}),
     )
     values = {i: usable[i].reader.value(F.col(name)) for i, name in parsed.items()}
     columns = {f.name: _case(which, _members(side, f, values, usable), f.dataType) for f in target}
@@ -158,8 +170,8 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
     misfit = Refusal(
         side,
         _true(broken),
-        lambda: _misfit(which, usable, payloads),
-        withheld=lambda: _misfit(which, usable, payloads, withheld=True),
+        lambda: _misfit(which, usable, payloads, parsed),
+        withheld=lambda: _misfit(which, usable, payloads, parsed, withheld=True),
     )
     refusals = (
         *(_headers(plain, by_header, which, side, framing) if framing else ()),
@@ -168,6 +180,22 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
         sniff.with_hint(misfit, F.when(by_header.isNull(), raw), format),
     )
     return Read(tuple(stage for stage in stages if stage), columns, refusals)
+
+
+def _parse_stages(
+    side: Side, steps: Mapping[int, Sequence[Callable[[Column], Column]]], payloads: Mapping[int, Column]
+) -> Iterator[dict[str, Column]]:
+    """The steps of all branches: the first ones together, and so on."""
+    for n in range(max(map(len, steps.values()), default=0)):
+        yield {
+            _step_name(side, i, n): each[n](F.col(_step_name(side, i, n - 1)) if n else payloads[i])
+            for i, each in steps.items()
+            if n < len(each)
+        }
+
+
+def _step_name(side: Side, branch: int, step: int) -> str:
+    return f"_{side}_parsed_{branch}" + (f"_{step}" if step else "")
 
 
 def _packed(writers: SchemaBranches) -> list[bytes]:
@@ -274,13 +302,20 @@ def _verdicts(which: Column, writers: SchemaBranches) -> tuple[Refusal, ...]:
 
 
 def _misfit(
-    which: Column, usable: Mapping[int, SchemaBranch], payloads: Mapping[int, Column], *, withheld: bool = False
+    which: Column,
+    usable: Mapping[int, SchemaBranch],
+    payloads: Mapping[int, Column],
+    parsed: Mapping[int, str],
+    *,
+    withheld: bool = False,
 ) -> Column:
     labels = _case(which, {i: F.lit(w.label) for i, w in usable.items()}, T.StringType())
     sizes = {i: F.octet_length(payload) for i, payload in payloads.items()}
     begins = _case(which, {i: F.hex(F.substring(payloads[i], 1, 32)) for i in usable}, T.StringType())
     whys = {i: w.reader.why(F.when(which == i, payloads[i]), withheld=withheld) for i, w in usable.items()}
-    reason = _case(which, {i: why for i, why in whys.items() if why is not None}, T.StringType())
+    faults = {i: w.reader.fault(F.col(parsed[i])) for i, w in usable.items()}
+    told = ({i: each for i, each in by.items() if each is not None} for by in (faults, whys))
+    reason = F.coalesce(*(_case(which, each, T.StringType()) for each in told))
     message = F.coalesce(reason, F.lit("cut short, bytes too many, or written with another schema"))
     if not withheld:
         message = F.concat(message, F.lit("; begins with 0x"), begins)

@@ -31,11 +31,15 @@ def rows_of(
     assert reading is not None
     values = [(at, bytearray(value(described, payload))) for at, payload in enumerate(payloads)]
     frame = spark.createDataFrame(values, "at INT, raw BINARY").withColumn("parsed", reading.reader.parse(F.col("raw")))
-    broken = reading.reader.broken(F.col("parsed"))
+    for step in reading.reader.further:
+        frame = frame.withColumn("parsed", step(F.col("parsed")))
+    broken, fault = reading.reader.broken(F.col("parsed")), reading.reader.fault(F.col("parsed"))
     why = reading.reader.why(F.when(broken, F.col("raw")))
     assert why is not None
-    fields = F.when(~broken, reading.reader.value(F.col("parsed"))).alias("row"), why.alias("why")
-    return list(frame.orderBy("at").select(*fields).collect())
+    assert fault is not None
+    row = F.when(~broken, reading.reader.value(F.col("parsed"))).alias("row")
+    reason = F.when(broken, F.coalesce(fault, why)).alias("why")
+    return list(frame.orderBy("at").select(row, reason).collect())
 
 
 def b64(raw: bytes) -> str:
