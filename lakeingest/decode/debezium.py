@@ -76,6 +76,8 @@ class EventReader(PayloadReader):
         fault = F.lit(None).cast("string")
         for test, text in reversed(list(self._faults(event))):
             fault = F.when(F.coalesce(test, F.lit(False)), text).otherwise(fault)
+        # Of an event that could not be read nothing more is known.
+        fault = F.when(~event["broken"], fault)
         parts = (value.alias("value"), fault.alias("fault"), event["broken"].alias("broken"))
         return F.when(event.isNotNull(), F.struct(*parts))
 
@@ -196,7 +198,7 @@ def _lsn(text: Column) -> Column:
     """DECIMAL: a log sequence number of SQL Server, as in 00000027:00000ac0:0002."""
     parts = [F.conv(F.get(F.split(text, ":"), F.lit(at)), 16, 10).try_cast("decimal(12,0)") for at in range(3)]
     high, middle, low = parts
-    return ((high * F.lit(2**32) + middle) * F.lit(2**16) + low).cast("decimal(25,0)")
+    return ((high * F.lit(2**32) + middle) * F.lit(2**16) + low).try_cast("decimal(25,0)")
 
 
 # Values ---------------------------------------------------------------------------------------------------------------

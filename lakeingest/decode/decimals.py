@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -59,7 +60,7 @@ def _sum(padded: Column, negative: Column) -> Column:
         F.conv(half, 16, 10).cast("decimal(20,0)")
         for half in (F.substring(padded, 1, _HALF), F.substring(padded, _HALF + 1, _HALF))
     )
-    number = F.try_add(F.try_multiply(high, F.lit(2**64).cast("decimal(20,0)")), low)
+    number = F.try_add(F.try_multiply(high, F.lit(Decimal(2**64))), low)
     return F.try_add(number, F.when(negative, F.lit(1)).otherwise(F.lit(0))).cast("string")
 
 

@@ -185,7 +185,7 @@ def test_a_placeholder_is_no_value(spark: SparkSession, kind: dict[str, Any], pl
 def test_the_place_in_the_log(
     spark: SparkSession, source: dict[str, str], fields: dict[str, Any], expected: tuple[int, int, int]
 ) -> None:
-    (row,) = rows_of(spark, {"id": {"type": "int64"}}, [event("c", {"id": 1}, 7, **fields)], source)
+    (row,) = rows_of(spark, {"id": {"type": "int64"}}, [event("c", {"id": 1}, 7, source=fields)], source)
     assert tuple(row["row"]["_position"]) == expected
 
 

@@ -15,11 +15,11 @@ from support.tables.merged import Applied
 
 _PLACE = "STRUCT<commit: BIGINT, event: BIGINT, row: BIGINT, topic: STRING, partition: INT, offset: BIGINT>"
 _COLUMNS = (
-    "h INT, k INT, n INT, doc STRING, `a ${b}'s` ARRAY<STRING>, _change STRING, "
+    "h INT, k INT, n INT, doc STRING, `a$b's` ARRAY<STRING>, _change STRING, "
     f"_position STRUCT<commit: BIGINT, event: BIGINT, row: BIGINT>, _unavailable MAP<STRING, {_PLACE}>, "
     "_topic STRING, _partition INT, _offset BIGINT"
 )
-_LARGE = ("doc", "a ${b}'s")
+_LARGE = ("doc", "a$b's")
 
 
 class _Event(NamedTuple):

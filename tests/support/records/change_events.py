@@ -37,18 +37,23 @@ def _fields(columns: Columns) -> list[dict[str, Any]]:
 
 
 def event(
-    op: str, row: Mapping[str, Any] | None, at: int, *, before: Mapping[str, Any] | None = None, **source: Any
+    op: str,
+    row: Mapping[str, Any] | None,
+    at: int,
+    *,
+    before: Mapping[str, Any] | None = None,
+    source: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The payload of an event; `row` is `before` of a delete, and else `after`.
 
     Args:
         at: its place in the log of PostgreSQL.
-        source: other fields of `source`.
+        source: other fields of `source` than its place.
     """
     place = {"lsn": at, "sequence": json.dumps([str(at - 1), str(at)])}
-    source = {"connector": "postgresql", "ts_ms": 1_796_000_000_000 + at, "snapshot": "false", **(source or place)}
+    head = {"connector": "postgresql", "ts_ms": 1_796_000_000_000 + at, "snapshot": "false"}
     sides = {"before": row, "after": None} if op == "d" else {"before": before, "after": row}
-    return {**sides, "source": source, "op": op, "ts_ms": 1_796_000_000_500 + at}
+    return {**sides, "source": {**head, **(source or place)}, "op": op, "ts_ms": 1_796_000_000_500 + at}
 
 
 def value(schema: Mapping[str, Any], payload: Mapping[str, Any]) -> bytes:
