@@ -57,7 +57,7 @@ def mistakes(decode: Decode, table: RowMode | None, steps: Sequence[Transform]) 
     if decode.envelope is None:
         return
     if table and table.upserts:
-        if table.order_by != (POSITION,):
+        if table.order_by not in ((), (POSITION,)):
             yield Mistake(
                 ("table", "order_by"),
                 f"is {POSITION} where decode.envelope is given: the database's own order tells which event is the "

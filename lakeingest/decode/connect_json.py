@@ -7,9 +7,10 @@ decimal.format NUMERIC), times are numbers since 1970, and NaN and infinity are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -17,6 +18,7 @@ from pyspark.sql import types as T
 
 from lakeingest.decode import decimals, json, json_parts, projection
 from lakeingest.decode.json_columns import any_of
+from lakeingest.decode.projection import Parsed
 from lakeingest.decode.writers import PayloadReader
 from lakeingest.schema import model
 from lakeingest.schema.json_values import AS_IT_IS
@@ -46,27 +48,28 @@ class ConnectJsonReader(PayloadReader):
         return F.when(payload.isNotNull(), F.struct(parsed.alias("json"), payload.alias("text")))
 
     @property
-    def further(self) -> Sequence[Callable[[Column], Column]]:
-        return (self._read,)
+    def further(self) -> Sequence[Callable[[Any], Mapping[str, Column]]]:
+        return (self._fields,)
 
-    def _read(self, parsed: Column) -> Column:
-        """STRUCT<value, broken: BOOLEAN>; null for a null payload."""
+    def _fields(self, parsed: Column) -> dict[str, Column]:
+        """Its fields by the numbers that they have; and broken: BOOLEAN, never null."""
         payload = json.columns(parsed["json"], self._type, _TEXTS)[PAYLOAD]
         refused = json.refused(parsed["text"], parsed["json"], self._type, _TEXTS)
-        broken = refused | any_of(self._misfits(payload, self.schema))
-        value = self._value(payload, self.schema, self.names)
-        return F.when(parsed.isNotNull(), F.struct(value.alias("value"), broken.alias("broken")))
+        misfits = any_of(self._misfits(payload, self.schema))
+        pairs = zip(self.schema.fields, self.names.fields, strict=True)
+        values = (self._value(payload[f.name], f.schema, name.schema) for f, name in pairs)
+        return {"broken": parsed.isNotNull() & (refused | misfits), **{str(at): each for at, each in enumerate(values)}}
 
-    def broken(self, parsed: Column) -> Column:
-        return F.coalesce(parsed["broken"], F.lit(False))
+    def broken(self, parsed: Mapping[str, Column]) -> Column:
+        return parsed["broken"]
 
-    def value(self, parsed: Column) -> Column:
-        return parsed["value"]
+    def value(self, parsed: Mapping[str, Column]) -> Parsed:
+        return {f.name: parsed[str(at)] for at, f in enumerate(self.names.fields)}
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
         return json.explained(payload, self._type, _TEXTS, withheld=withheld)["message"]
 
-    def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
+    def rescued(self, parsed: Mapping[str, Column], dropped: tuple[str, ...], names: Schema) -> Column | None:
         return projection.rescued(self.value(parsed), dropped, self.names, names)
 
     @cached_property

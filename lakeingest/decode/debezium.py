@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import or_
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakeingest.decode import decimals, projection
 from lakeingest.decode.json_columns import any_of
+from lakeingest.decode.projection import Parsed
 from lakeingest.decode.writers import PayloadReader
 from lakeingest.schema import debezium, model
 from lakeingest.schema.debezium import AFTER, BEFORE, CHANGES, OP, SEMANTIC, SOURCE
@@ -46,78 +49,81 @@ class EventReader(PayloadReader):
         return self.reader.parse(payload)
 
     @property
-    def further(self) -> Sequence[Callable[[Column], Column]]:
-        return (*self.reader.further, self._parts, self._read)
+    def further(self) -> Sequence[Callable[[Any], Mapping[str, Column]]]:
+        return (*self.reader.further, self._parts, self._row)
 
-    def _parts(self, parsed: Column) -> Column:
-        """STRUCT<op, row, source, broken>: the parts of an event; null for a null payload."""
-        value, source = self.reader.value(parsed), debezium.source_fields(self.event)
+    def _parts(self, parsed: Parsed) -> dict[str, Column]:
+        """The parts of an event: op, broken, has_row, the fields of its row by their numbers, and those of `source`."""
+        value, places = self.reader.value(parsed), debezium.source_fields(self.event)
+        fields = [f.name for f in debezium.row_fields(self.event)]
         if debezium.is_flat(self.event):
             op = value[debezium.FLAT_OP] if self.event.field(debezium.FLAT_OP) else F.lit("u")
             if self.event.field(debezium.FLAT_DELETED):
                 op = F.when(value[debezium.FLAT_DELETED].cast("string") == "true", DELETE_OP).otherwise(op)
-            row, places = value, [value[field].alias(name) for name, field in source.items()]
+            has_row, row = F.lit(True), [value[name] for name in fields]
+            source: Parsed = value
         else:
-            op, row = value[OP], F.when(value[OP] == DELETE_OP, value[BEFORE]).otherwise(value[AFTER])
-            places = [value[SOURCE][field].alias(name) for name, field in source.items()]
-        # A struct without fields is none.
-        place = F.struct(*(places or [F.lit(0).alias("nothing")])).alias("source")
-        parts = (op.alias("op"), row.alias("row"), place, self.reader.broken(parsed).alias("broken"))
-        return F.when(parsed.isNotNull(), F.struct(*parts))
+            op, source, before, after = value[OP], value[SOURCE], value[BEFORE], value[AFTER]
+            deletes = op == DELETE_OP
+            has_row = F.when(deletes, before.isNotNull()).otherwise(after.isNotNull())
+            row = [F.when(deletes, before[name]).otherwise(after[name]) for name in fields]
+        return {
+            "op": op,
+            "broken": self.reader.broken(parsed),
+            "has_row": has_row,
+            **{str(at): each for at, each in enumerate(row)},
+            **{f"source_{name}": source[field] for name, field in places.items()},
+        }
 
-    def _read(self, event: Column) -> Column:
-        """STRUCT<value, fault: STRING, broken: BOOLEAN>; null for a null payload."""
-        row = event["row"]
-        columns = (
-            F.when(~self._is_unavailable(row[f.name], f.schema), _converted(row[f.name], f.schema)).alias(name)
-            for name, f in self._fields.items()
-        )
-        value = F.struct(*columns, *(column.alias(name) for name, column in self._beside(event).items()))
+    def _row(self, event: Mapping[str, Column]) -> dict[str, Column]:
+        """The columns of the row by their numbers; fault: STRING; and broken: BOOLEAN, never null."""
+        fields = [f.schema for f in debezium.row_fields(self.event)]
+        unavailable = [self._is_unavailable(event[str(at)], schema) for at, schema in enumerate(fields)]
+        columns = [
+            F.when(~test, _converted(event[str(at)], schema))
+            for at, (test, schema) in enumerate(zip(unavailable, fields, strict=True))
+        ]
         fault = F.lit(None).cast("string")
         for test, text in reversed(list(self._faults(event))):
             fault = F.when(F.coalesce(test, F.lit(False)), text).otherwise(fault)
-        # Of an event that could not be read nothing more is known.
-        fault = F.when(~event["broken"], fault)
-        parts = (value.alias("value"), fault.alias("fault"), event["broken"].alias("broken"))
-        return F.when(event.isNotNull(), F.struct(*parts))
+        return {
+            "broken": event["broken"],
+            # Of an event that could not be read nothing more is known.
+            "fault": F.when(~event["broken"], fault),
+            **{str(at): each for at, each in enumerate((*columns, *self._beside(event, unavailable)))},
+        }
 
-    def broken(self, parsed: Column) -> Column:
-        return F.coalesce(parsed["broken"] | parsed["fault"].isNotNull(), F.lit(False))
+    def broken(self, parsed: Mapping[str, Column]) -> Column:
+        return parsed["broken"] | parsed["fault"].isNotNull()
 
-    def fault(self, parsed: Column) -> Column | None:
+    def fault(self, parsed: Mapping[str, Column]) -> Column | None:
         return parsed["fault"]
 
-    def value(self, parsed: Column) -> Column:
-        return parsed["value"]
+    def value(self, parsed: Mapping[str, Column]) -> Parsed:
+        return {f.name: parsed[str(at)] for at, f in enumerate(self.row.fields)}
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
         return self.reader.why(payload, withheld=withheld)
 
-    def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
+    def rescued(self, parsed: Mapping[str, Column], dropped: tuple[str, ...], names: Schema) -> Column | None:
         return projection.rescued(self.value(parsed), dropped, self.row, names)
 
-    @property
-    def _fields(self) -> Mapping[str, model.Field]:
-        """The name of a row's column → the field of the events' rows."""
-        pairs = zip(debezium.row_fields(self.event), self.row.fields, strict=False)
-        return {column.name: field for field, column in pairs}
-
-    def _beside(self, event: Column) -> dict[str, Column]:
-        source = {name: event["source"][name] for name in debezium.source_fields(self.event)}
+    def _beside(self, event: Mapping[str, Column], unavailable: Sequence[Column]) -> tuple[Column, ...]:
+        """The columns beside the row's, in their order."""
+        source = {name: event[f"source_{name}"] for name in debezium.source_fields(self.event)}
         kind = projection.data_type(_of(self.row.field(debezium.POSITION)))
-        missing = [
-            F.when(self._is_unavailable(event["row"][f.name], f.schema), F.lit(name))
-            for name, f in self._fields.items()
-        ]
-        names = F.array_compact(F.array(*missing))
+        names = (f.name for f in self.row.fields)
+        missing = F.array(*(F.when(test, F.lit(name)) for test, name in zip(unavailable, names, strict=False)))
         place = projection.data_type(_of(_of(self.row.field(debezium.UNAVAILABLE)).value))
-        nobody = F.transform(names, lambda _: F.lit(None).cast(place))
-        return {
-            debezium.CHANGE: _change(event["op"]),
-            debezium.POSITION: position(source).cast(kind),
-            debezium.CHANGED_AT: _time_of(source),
-            debezium.UNAVAILABLE: F.when(F.size(names) > 0, F.map_from_arrays(names, nobody)),
-        }
+        missing_names = F.array_compact(missing)
+        nobody = F.transform(missing_names, lambda _: F.lit(None).cast(place))
+        is_missing = reduce(or_, unavailable, F.lit(False))
+        return (
+            _change(event["op"]),
+            position(source).cast(kind),
+            _time_of(source),
+            F.when(is_missing, F.map_from_arrays(missing_names, nobody)),
+        )
 
     def _is_unavailable(self, value: Column, schema: Schema) -> Column:
         """BOOLEAN, never null: whether the placeholder stands where a value was not logged."""
@@ -137,9 +143,9 @@ class EventReader(PayloadReader):
             return F.lit(False)
         return F.coalesce(test, F.lit(False))
 
-    def _faults(self, event: Column) -> Iterator[tuple[Column, Column]]:
+    def _faults(self, event: Mapping[str, Column]) -> Iterator[tuple[Column, Column]]:
         """Why an event is no row: a test, and what is said where it is true."""
-        op, row = event["op"], event["row"]
+        op = event["op"]
         codes = F.lit(f", and none of {', '.join(CHANGES)}")
         yield (
             ~op.isin(*CHANGES) | op.isNull(),
@@ -147,10 +153,10 @@ class EventReader(PayloadReader):
         )
         for ops, side in ((_ROW_OPS, AFTER), ((DELETE_OP,), BEFORE)):
             text = F.concat(F.lit("op is "), op, F.lit(f", and {side}, which has the row, is null"))
-            yield op.isin(*ops) & row.isNull(), text
-        for name, f in self._fields.items():
-            for test in _misfits(row[f.name], f.schema):
-                yield test, F.lit(f"{name} has no value that a {_type_text(f.schema)} can hold")
+            yield op.isin(*ops) & ~event["has_row"], text
+        for at, (f, column) in enumerate(zip(debezium.row_fields(self.event), self.row.fields, strict=False)):
+            for test in _misfits(event[str(at)], f.schema):
+                yield test, F.lit(f"{column.name} has no value that a {_type_text(f.schema)} can hold")
 
 
 def _change(op: Column) -> Column:

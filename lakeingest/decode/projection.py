@@ -8,6 +8,8 @@ writer has is kept in _rescued.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -18,6 +20,9 @@ from lakeingest.schema.compatibility import naming
 from lakeingest.schema.compatibility.widening import casts
 from lakeingest.schema.functions import JSON_TIMES
 from lakeingest.schema.model import Schema
+
+Parsed: TypeAlias = Column | Mapping[str, Column]
+"""A value of a struct; or the columns that its fields are, by their names."""
 
 
 def struct_type(schema: Schema) -> T.StructType:
@@ -100,16 +105,17 @@ def _project_map(value: Column, source: Schema, names: Schema, target: T.MapType
     return value
 
 
-def member(value: Column, column: T.StructField, source: Schema, names: Schema) -> Column:
+def member(value: Parsed, column: T.StructField, source: Schema, names: Schema) -> Column:
     """A column of the table out of a record: one field of a struct, or `value` for anything else."""
     if source.type == "struct":
         return _member(value, column, source, names)
     if column.name != model.WHOLE:
         return F.lit(None).cast(column.dataType)
+    assert isinstance(value, Column)
     return project(value, source, names, column.dataType)
 
 
-def _member(value: Column, column: T.StructField, source: Schema, names: Schema) -> Column:
+def _member(value: Parsed, column: T.StructField, source: Schema, names: Schema) -> Column:
     for field, name in zip(source.fields, names.fields, strict=True):
         if name.name.lower() == column.name.lower():
             return project(value[field.name], field.schema, name.schema, column.dataType)
@@ -139,7 +145,7 @@ def _drops(source: Schema, names: Schema, target: T.DataType | None) -> bool:
     return False
 
 
-def rescued(value: Column, dropped: tuple[str, ...], source: Schema, names: Schema) -> Column | None:
+def rescued(value: Parsed, dropped: tuple[str, ...], source: Schema, names: Schema) -> Column | None:
     """STRING, the dropped fields of a record as a JSON object, without those that are null; null where all are.
 
     They have the names of their columns, where they have some: what is masked there is hidden here too.

@@ -8,9 +8,9 @@ schema is fetched and the batch planned again. A plan made after looking at all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -18,6 +18,7 @@ from pyspark.sql import types as T
 
 from lakeingest.decode import compressed, projection, sniff
 from lakeingest.decode.framing import Confluent, Framing, begins, header_of, size
+from lakeingest.decode.projection import Parsed
 from lakeingest.record import (
     RESCUED,
     SCHEMA_ID,
@@ -33,7 +34,7 @@ _ALL = 2**31 - 1
 
 
 class PayloadReader(Protocol):
-    """Reads payloads of one schema."""
+    """Reads payloads of one schema. `parsed` is what `parse` gives, or the columns that the last of `further` gives."""
 
     def parse(self, payload: Column) -> Column:
         """BINARY → an intermediate value, whatever the reader likes, so that a record is parsed once.
@@ -42,21 +43,22 @@ class PayloadReader(Protocol):
         """
 
     @property
-    def further(self) -> Sequence[Callable[[Column], Column]]:
-        """What is made of the intermediate value before it is looked at, step by step. Each has a stage of its own, so
-        that Spark computes it once, whatever asks for parts of it.
+    def further(self) -> Sequence[Callable[[Any], Mapping[str, Column]]]:
+        """What is made of the intermediate value before it is looked at, step by step: each gives columns by name, and
+        the next one sees these alone. They are a stage of the frame, so that Spark computes each once; and they are
+        columns, not one struct, as some rules of Spark write what a column is made of into whatever asks for it.
         """
         return ()
 
-    def fault(self, parsed: Column) -> Column | None:
+    def fault(self, parsed: Any) -> Column | None:
         """STRING: what is wrong, as far as the intermediate value says it already; null if nothing is."""
         return None
 
-    def broken(self, parsed: Column) -> Column:
+    def broken(self, parsed: Any) -> Column:
         """BOOLEAN, never null: whether the payload is none of the schema."""
 
-    def value(self, parsed: Column) -> Column:
-        """The value in the schema's own types; only looked at where it is not broken."""
+    def value(self, parsed: Any) -> Parsed:
+        """The value in the schema's own types, or its fields; only looked at where it is not broken."""
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
         """STRING: what exactly is wrong with a payload that is none of the schema; null if not known.
@@ -65,7 +67,7 @@ class PayloadReader(Protocol):
             withheld: whether it has to be told without any value of the record.
         """
 
-    def rescued(self, parsed: Column, dropped: tuple[str, ...], names: Schema) -> Column | None:
+    def rescued(self, parsed: Any, dropped: tuple[str, ...], names: Schema) -> Column | None:
         """STRING, a JSON object of the fields that no column takes, null where there are none.
 
         Args:
@@ -144,19 +146,18 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
     framing = writers.framing
     which = F.col(f"_{side}_writer")
     usable = {i: w for i, w in enumerate(writers.branches) if isinstance(w, SchemaBranch)}
-    steps = {i: [w.reader.parse, *w.reader.further] for i, w in usable.items()}
-    parsed = {i: _step_name(side, i, len(each) - 1) for i, each in steps.items()}
     unpacked = compressed.plain_records(side, raw, _packed(writers), most)
     plain = unpacked.record
     by_header = F.col(f"_{side}_schema_header") if framing else F.lit(None).cast("binary")
     payloads = {i: _payload(plain, by_header, w) for i, w in usable.items()}
+    parsed_stages, parsed = _parsed(side, usable, {i: F.when(which == i, each) for i, each in payloads.items()})
     stages = (
         {f"_{side}_schema_header": framing.apart(side)} if framing else {},
         *unpacked.stages,
         {f"_{side}_writer": _which(plain, by_header, writers)},
-        *_parse_stages(side, steps, {i: F.when(which == i, payload) for i, payload in payloads.items()}),
+        *parsed_stages,
     )
-    values = {i: usable[i].reader.value(F.col(name)) for i, name in parsed.items()}
+    values = {i: usable[i].reader.value(each) for i, each in parsed.items()}
     columns = {f.name: _case(which, _members(side, f, values, usable), f.dataType) for f in target}
     if side == "value":
         ids = {i: F.lit(w.id) for i, w in usable.items() if w.id is not None}
@@ -165,8 +166,8 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
         columns[RESCUED] = _case(which, _rescued(parsed, usable, target), T.StringType())
     broken = F.lit(False)
     format = framing.format if framing else "avro"
-    for i, name in parsed.items():
-        broken = broken | ((which == i) & usable[i].reader.broken(F.col(name)))
+    for i, each in parsed.items():
+        broken = broken | ((which == i) & usable[i].reader.broken(each))
     misfit = Refusal(
         side,
         _true(broken),
@@ -182,20 +183,25 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
     return Read(tuple(stage for stage in stages if stage), columns, refusals)
 
 
-def _parse_stages(
-    side: Side, steps: Mapping[int, Sequence[Callable[[Column], Column]]], payloads: Mapping[int, Column]
-) -> Iterator[dict[str, Column]]:
-    """The steps of all branches: the first ones together, and so on."""
-    for n in range(max(map(len, steps.values()), default=0)):
-        yield {
-            _step_name(side, i, n): each[n](F.col(_step_name(side, i, n - 1)) if n else payloads[i])
-            for i, each in steps.items()
-            if n < len(each)
-        }
-
-
-def _step_name(side: Side, branch: int, step: int) -> str:
-    return f"_{side}_parsed_{branch}" + (f"_{step}" if step else "")
+def _parsed(
+    side: Side, usable: Mapping[int, SchemaBranch], payloads: Mapping[int, Column]
+) -> tuple[list[dict[str, Column]], dict[int, Parsed]]:
+    """The stages of the frame in which the payloads are parsed: all branches' first steps together, and so on; and what
+    each branch has behind them.
+    """
+    stages, parsed = list[dict[str, Column]](), dict[int, Parsed]()
+    for i, branch in usable.items():
+        name = f"_{side}_parsed_{i}"
+        steps = [{name: branch.reader.parse(payloads[i])}]
+        parsed[i] = F.col(name)
+        for n, step in enumerate(branch.reader.further):
+            made_of = step(parsed[i])
+            steps.append({f"{name}_{n}_{key}": column for key, column in made_of.items()})
+            parsed[i] = {key: F.col(f"{name}_{n}_{key}") for key in made_of}
+        stages += ({} for _ in range(len(steps) - len(stages)))
+        for stage, columns in zip(stages, steps, strict=False):
+            stage.update(columns)
+    return stages, parsed
 
 
 def _packed(writers: SchemaBranches) -> list[bytes]:
@@ -226,22 +232,26 @@ def _which(raw: Column, by_header: Column, writers: SchemaBranches) -> Column:
 
 
 def _members(
-    side: Side, f: T.StructField, values: Mapping[int, Column], usable: Mapping[int, SchemaBranch]
+    side: Side, f: T.StructField, values: Mapping[int, Parsed], usable: Mapping[int, SchemaBranch]
 ) -> dict[int, Column]:
     # A key is one column, whatever it is.
     projected = projection.member if side == "value" else _whole
     return {i: projected(value, f, usable[i].schema, usable[i].names) for i, value in values.items()}
 
 
-def _whole(value: Column, column: T.StructField, source: Schema, names: Schema) -> Column:
+def _whole(value: Parsed, column: T.StructField, source: Schema, names: Schema) -> Column:
+    if isinstance(value, Mapping):
+        value = F.struct(*(each.alias(name) for name, each in value.items()))
     return projection.project(value, source, names, column.dataType)
 
 
-def _rescued(parsed: Mapping[int, str], usable: Mapping[int, SchemaBranch], target: T.StructType) -> dict[int, Column]:
+def _rescued(
+    parsed: Mapping[int, Parsed], usable: Mapping[int, SchemaBranch], target: T.StructType
+) -> dict[int, Column]:
     rescued = {}
-    for i, name in parsed.items():
+    for i, each in parsed.items():
         dropped = projection.dropped(usable[i].schema, usable[i].names, target)
-        text = usable[i].reader.rescued(F.col(name), dropped, usable[i].names)
+        text = usable[i].reader.rescued(each, dropped, usable[i].names)
         if text is not None:
             rescued[i] = text
     return rescued
@@ -305,7 +315,7 @@ def _misfit(
     which: Column,
     usable: Mapping[int, SchemaBranch],
     payloads: Mapping[int, Column],
-    parsed: Mapping[int, str],
+    parsed: Mapping[int, Parsed],
     *,
     withheld: bool = False,
 ) -> Column:
@@ -313,7 +323,7 @@ def _misfit(
     sizes = {i: F.octet_length(payload) for i, payload in payloads.items()}
     begins = _case(which, {i: F.hex(F.substring(payloads[i], 1, 32)) for i in usable}, T.StringType())
     whys = {i: w.reader.why(F.when(which == i, payloads[i]), withheld=withheld) for i, w in usable.items()}
-    faults = {i: w.reader.fault(F.col(parsed[i])) for i, w in usable.items()}
+    faults = {i: w.reader.fault(parsed[i]) for i, w in usable.items()}
     told = ({i: each for i, each in by.items() if each is not None} for by in (faults, whys))
     reason = F.coalesce(*(_case(which, each, T.StringType()) for each in told))
     message = F.coalesce(reason, F.lit("cut short, bytes too many, or written with another schema"))

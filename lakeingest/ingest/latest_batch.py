@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from lakeingest import transform
@@ -23,7 +24,7 @@ from lakeingest.delta.latest import LatestRows, struct_of
 from lakeingest.delta.offset_lists import NO_OFFSETS, OffsetLists
 from lakeingest.delta.receipt import Account, Counts, Receipt
 from lakeingest.delta.upsert import TIED, Upsert, completed, latest_of
-from lakeingest.ingest.batch_plan import BatchPlan
+from lakeingest.ingest.batch_plan import BatchPlan, observed
 from lakeingest.ingest.decided import Decided, certain
 from lakeingest.record import COORDINATES, DELETES, count_where
 from lakeingest.schema.debezium import UNAVAILABLE
@@ -72,7 +73,8 @@ def _completed(rows: DataFrame, decided: DataFrame, batch: BatchPlan) -> DataFra
     """
     assert batch.latest is not None
     frames.release(rows)
-    return frames.keep(latest_of(completed(batch.accepted(decided), batch.latest), batch.latest))
+    accepted = batch.accepted(observed(decided, Observation()))
+    return frames.keep(latest_of(completed(accepted, batch.latest), batch.latest))
 
 
 def merge_replayed(execution: MicroBatchExecution, accepted: DataFrame, receipt: Receipt, batch: BatchPlan) -> Commit:

@@ -32,7 +32,7 @@ DECODE = {
 
 @pytest.fixture
 def world(stack: Addresses, spark: SparkSession, named: str) -> World:
-    return World(stack, spark, named, schema={}, decode=DECODE, table={"mode": "upsert", "keys": ["id"]})
+    return World(stack, spark, named, schema=None, decode=DECODE, table={"mode": "upsert", "keys": ["id"]})
 
 
 def row(id: int, status: str | None = None, doc: str | None = None, **more: Any) -> dict[str, Any]:

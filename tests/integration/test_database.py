@@ -96,7 +96,9 @@ def captured(
     name = named.replace("-", "_")
     source = {"topics": [f"{name}.public.{name}"], "bootstrap_servers": stack.kafka}
     decode = {"value": {"format": "connect_json"}, "envelope": {"format": "debezium"}}
-    world = World(stack, spark, name, schema={}, source=source, decode=decode, table={"mode": "upsert", "keys": ["id"]})
+    world = World(
+        stack, spark, name, schema=None, source=source, decode=decode, table={"mode": "upsert", "keys": ["id"]}
+    )
     table = Captured(world, database, worker, seed=1)
     yield table
     table.stop()

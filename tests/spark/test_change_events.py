@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 from support.records.change_events import Columns, event, named, schema, value
 
 from lakeingest import config
-from lakeingest.decode import readers
+from lakeingest.decode import projection, readers, writers
+from lakeingest.decode.writers import SchemaBranch, SchemaBranches
 
 _RULES = readers.SchemaRules(envelope=config.Envelope(format="debezium"))
 _FORMAT = config.ConnectJsonFormat(format="connect_json")
@@ -30,15 +31,16 @@ def rows_of(
     reading = readers.read(_FORMAT, readers.CONNECT, json.dumps(described), (), b"", rules=_RULES)
     assert reading is not None
     values = [(at, bytearray(value(described, payload))) for at, payload in enumerate(payloads)]
-    frame = spark.createDataFrame(values, "at INT, raw BINARY").withColumn("parsed", reading.reader.parse(F.col("raw")))
-    for step in reading.reader.further:
-        frame = frame.withColumn("parsed", step(F.col("parsed")))
-    broken, fault = reading.reader.broken(F.col("parsed")), reading.reader.fault(F.col("parsed"))
-    why = reading.reader.why(F.when(broken, F.col("raw")))
-    assert why is not None
-    assert fault is not None
-    row = F.when(~broken, reading.reader.value(F.col("parsed"))).alias("row")
-    reason = F.when(broken, F.coalesce(fault, why)).alias("why")
+    frame = spark.createDataFrame(values, "at INT, raw BINARY")
+    branch = SchemaBranch(b"", None, "it", reading.schema, reading.reader, reading.schema)
+    read = writers.read(
+        "value", F.col("raw"), SchemaBranches((branch,), None), projection.struct_type(reading.schema), 2**24
+    )
+    for stage in read.stages:
+        frame = frame.withColumns(stage)
+    (misfit,) = read.refusals
+    row = F.when(~misfit.when, F.struct(*(column.alias(name) for name, column in read.columns.items()))).alias("row")
+    reason = F.when(misfit.when, misfit.diagnosis()["message"]).alias("why")
     return list(frame.orderBy("at").select(row, reason).collect())
 
 
