@@ -187,7 +187,8 @@ def position(source: Mapping[str, Column]) -> Column:
     match debezium.connector(source):
         case "postgresql":
             before = F.get_json_object(source["sequence"], "$[0]") if "sequence" in source else F.lit(None)
-            parts = (before.try_cast("bigint"), source["lsn"], zero)
+            # Behind a start it knows of no transaction before; the event's own place lies before the next one's end.
+            parts = (F.coalesce(before.try_cast("bigint"), source["lsn"]), source["lsn"], zero)
         case "mysql":
             file = F.regexp_extract(source["file"], r"(\d+)$", 1).try_cast("bigint")
             parts = (file, source["pos"], source.get("row", zero))

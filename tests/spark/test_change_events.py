@@ -163,8 +163,8 @@ def test_a_placeholder_is_no_value(spark: SparkSession, kind: dict[str, Any], pl
 @pytest.mark.parametrize(
     ("source", "fields", "expected"),
     [
-        ({"lsn": "int64"}, {"lsn": 9}, (0, 9, 0)),
-        ({"lsn": "int64", "sequence": "string"}, {"lsn": 9, "sequence": '[null,"9"]'}, (0, 9, 0)),
+        ({"lsn": "int64"}, {"lsn": 9}, (9, 9, 0)),
+        ({"lsn": "int64", "sequence": "string"}, {"lsn": 9, "sequence": '[null,"9"]'}, (9, 9, 0)),
         (
             {"lsn": "int64", "sequence": "string"},
             {"lsn": 2**62, "sequence": f'["{2**62 - 1}","{2**62}"]'},
