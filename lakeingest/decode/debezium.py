@@ -278,11 +278,16 @@ def _date(value: Column, _: Schema) -> Column:
 
 
 def _bits(value: Column, schema: Schema) -> Column:
-    """STRING of 0 and 1. The bytes come the lowest first."""
+    """STRING of 0 and 1. The bytes come the lowest first, without those at the end that are 0."""
     pairs = F.reverse(F.regexp_extract_all(F.hex(value), F.lit("(..)"), F.lit(1)))
     text = F.array_join(F.transform(pairs, lambda pair: F.lpad(F.conv(pair, 16, 2), 8, "0")), "")
     length = schema.parameter("length") or ""
-    return F.right(text, F.lit(int(length))) if length.isdecimal() else text
+    return F.lpad(F.right(text, F.lit(int(length))), int(length), "0") if length.isdecimal() else text
+
+
+def _without_zone(text: Column) -> Column:
+    """The text of a time that has no zone, and is written with Z all the same."""
+    return F.rtrim(text, F.lit("Z"))
 
 
 def _as_it_is(value: Column, _: Schema) -> Column:
@@ -295,6 +300,9 @@ _CONVERTERS: Mapping[str, Callable[[Column, Schema], Column]] = {
     "io.debezium.time.MicroTimestamp": partial(_local, per_micro=1),
     "io.debezium.time.NanoTimestamp": partial(_local, per_micro=1000),
     "io.debezium.time.ZonedTimestamp": lambda value, _: timestamps.from_iso(value, "UTC", zoned=True),
+    "io.debezium.time.IsoDate": lambda value, _: _without_zone(value).try_cast("date"),
+    "io.debezium.time.IsoTimestamp": lambda value, _: timestamps.local_from_text(_without_zone(value)),
+    "io.debezium.time.IsoTime": lambda value, _: _without_zone(value),
     "io.debezium.time.Time": partial(_clock, per_micro=0.001),
     "io.debezium.time.MicroTime": partial(_clock, per_micro=1),
     "io.debezium.time.NanoTime": partial(_clock, per_micro=1000),

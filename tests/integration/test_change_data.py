@@ -81,6 +81,7 @@ def test_a_table_has_the_rows_of_the_database(world: World) -> None:
     assert (report.keys_compared, report.altered) == (3, ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 3])
 def test_where_batches_are_cut_changes_no_row(world: World, most: int) -> None:
     world.produce(*HISTORY)
@@ -88,6 +89,7 @@ def test_where_batches_are_cut_changes_no_row(world: World, most: int) -> None:
     assert read(world) == EXPECTED
 
 
+@pytest.mark.slow
 def test_events_that_are_sent_again_change_nothing(world: World) -> None:
     """A connector that was killed begins at the place that it noted last."""
     world.produce(*HISTORY)
@@ -99,6 +101,7 @@ def test_events_that_are_sent_again_change_nothing(world: World) -> None:
     assert (report.conserved, report.altered) == (True, ()), report
 
 
+@pytest.mark.slow
 def test_an_event_that_comes_late_gives_what_the_row_lacks(world: World) -> None:
     world.produce(change("u", row(1, "paid", UNLOGGED), 20))
     world.run()
@@ -120,13 +123,15 @@ def test_a_table_that_is_altered_while_records_flow(world: World) -> None:
     world.produce(change("c", row(2**40, "new", "z", note=""), 30, WITH_NOTE, 2))
     world.run()
     assert read(world, "note")[-1] == (2**40, "new", "z", "")
-    entries = world.commit_log().schemas.entries
+    log, _ = world.ingestion().tables.commit_logs(back=None)
+    entries = log.schemas.entries
     assert [entry.version for entry in entries if entry.side == "value"] == [1, 2]
 
 
 EMPTIED = Record(value(schema(COLUMNS), event("t", None, 30)), None, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 2, 100])
 def test_a_table_that_is_emptied(world: World, most: int) -> None:
     """Rows before it are gone, also those that come late; rows behind it stay."""
@@ -139,6 +144,7 @@ def test_a_table_that_is_emptied(world: World, most: int) -> None:
     assert (report.conserved, report.altered) == (True, ()), report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [{"mode": "changelog", "keys": ["id"]}, {}], ids=["changelog", "append"])
 def test_each_event_is_a_row(world: World, table: dict[str, Any]) -> None:
     world.produce(*HISTORY)

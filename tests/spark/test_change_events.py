@@ -78,6 +78,14 @@ def b64(raw: bytes) -> str:
         (named("string", "io.debezium.data.Json"), '{"a": 1}', '{"a": 1}'),
         (named("int32", "io.debezium.time.Year"), 2026, 2026),
         (named("bytes", "io.debezium.data.Bits", length="12"), b64(b"\x34\x02"), "001000110100"),
+        (named("bytes", "io.debezium.data.Bits", length="8"), "", "00000000"),
+        (named("string", "io.debezium.time.IsoDate"), "2024-02-29Z", date(2024, 2, 29)),
+        (named("string", "io.debezium.time.IsoTime"), "12:34:56.789Z", "12:34:56.789"),
+        (
+            named("string", "io.debezium.time.IsoTimestamp"),
+            "2024-02-29T12:34:56.000001Z",
+            datetime(2024, 2, 29, 12, 34, 56, 1),
+        ),
         (named("bytes", _DECIMAL, scale="2"), b64((-12345).to_bytes(3, "big", signed=True)), Decimal("-123.45")),
         (
             named("bytes", _DECIMAL, scale="0", **{"connect.decimal.precision": "38"}),

@@ -32,6 +32,7 @@ class DatabaseColumn:
         type: its type in SQL.
         shown: SQL of what is asked of it, with {} for its name.
         casts: whether a text has to be cast to its type.
+        is_large: whether PostgreSQL stores its values apart.
     """
 
     type: str
@@ -39,6 +40,7 @@ class DatabaseColumn:
     canonical: Canonical = lambda value: value
     shown: str = "{}"
     casts: bool = False
+    is_large: bool = False
 
     @property
     def placed(self) -> str:
@@ -103,8 +105,8 @@ POSTGRES: Mapping[str, DatabaseColumn] = {
     "numbers": DatabaseColumn("integer[]", lambda dice: [dice.randrange(9), None] * dice.randrange(3)),
     "words": DatabaseColumn("text[]", lambda dice: ["a", "", _text(dice, 3)][: dice.randrange(4)]),
     "mood": DatabaseColumn("mood", lambda dice: dice.choice(["sad", "ok", "happy"]), casts=True),
-    "doc": DatabaseColumn("text", _large),
-    "other_doc": DatabaseColumn("text", _large),
+    "doc": DatabaseColumn("text", _large, is_large=True),
+    "other_doc": DatabaseColumn("text", _large, is_large=True),
 }
 """Columns of PostgreSQL, each of another type, beside the key `id`."""
 
@@ -170,8 +172,11 @@ class Workload:
         elif kind == "delete":
             cursor.execute(f"DELETE FROM {self.table} WHERE id = %s", [id])
         elif kind == "key":
+            # The event of the new key has no large value that stayed: it is with the old one.
+            large = [name for name, column in self.columns.items() if column.is_large]
             free = f"SELECT max(id) + 1 FROM (SELECT id FROM {self.table}) AS ids"
-            cursor.execute(f"UPDATE {self.table} SET id = ({free}) WHERE id = %s", [id])
+            more = ", {assignments}" if large else ""
+            self._set(cursor, large, f"UPDATE {self.table} SET id = ({free}){more} WHERE id = %s", id)
         else:
             names = dice.sample(list(self.columns), dice.randint(1, 3))
             self._set(cursor, names, f"UPDATE {self.table} SET {{assignments}} WHERE id = %s", id)
