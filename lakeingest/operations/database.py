@@ -202,15 +202,17 @@ class _DatabaseReading:
         """The database's rows, as the lake would hold them."""
         import pyarrow as pa
         from sqlalchemy import String, cast, select
-        from sqlalchemy.types import JSON, Enum
+        from sqlalchemy.types import JSON, Enum, Numeric
 
         columns = [self._table.columns[name] for name in self._columns]
+        # Debezium leaves out the zeros at the end of a number without a scale of its own.
+        strips = [isinstance(c.type, Numeric) and c.type.scale is None for c in columns]
         texts = (c if not isinstance(c.type, JSON | Enum) else cast(c, String).label(c.name) for c in columns)
         rows = connection.execution_options(stream_results=True, yield_per=_PIECE).execute(select(*texts))
         for piece in rows.partitions():
             arrays = []
             for at, (name, kind) in enumerate(self._columns.items()):
-                values = [_plain(row[at], kind) for row in piece]
+                values = [_plain(row[at], kind, strips=strips[at]) for row in piece]
                 try:
                     arrays.append(pa.array(values, type=kind))
                 except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as wrong:
@@ -258,14 +260,18 @@ class _DatabaseReading:
         return ", ".join(f"{name} = {row[f'key_{at}']!r}" for at, name in enumerate(self._keys))
 
 
-def _plain(value: Any, kind: pa.DataType) -> Any:
-    """A value of the database's driver as the lake's column holds it."""
+def _plain(value: Any, kind: pa.DataType, *, strips: bool) -> Any:
+    """A value of the database's driver as the lake's column holds it.
+
+    Args:
+        strips: whether the text of a number has no zeros at its end.
+    """
     import pyarrow as pa
 
     if value is None or isinstance(value, str | bool | int | float):
         return bool(value) if pa.types.is_boolean(kind) and value is not None else value
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _text(value)
+        return _text(value.normalize() if strips and isinstance(value, Decimal) else value)
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC)
     if isinstance(value, bytearray | memoryview):

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support.oracle.database import POSTGRES, DatabaseColumn, Workload
 from support.pipelines import World
+from support.records import create_topic
 from support.servers.databases import Database, postgres
 from support.servers.debezium import JSON_WITH_SCHEMA, ConnectWorker, connect_worker, postgres_connector
 
@@ -18,7 +19,7 @@ from lakeingest.local import Addresses
 
 pytestmark = pytest.mark.slow
 
-_PATIENCE_S = 60
+_PATIENCE_S = 300
 _MARK = -1
 """The key of a row that is written last: behind its event nothing is to come."""
 
@@ -46,6 +47,7 @@ class Captured:
     def start(self, **options: str) -> None:
         """Let the connector begin, with a snapshot."""
         listed = {"table.include.list": f"public.{self.name}", **{k.replace("_", "."): v for k, v in options.items()}}
+        create_topic(self.world.stack, *self.world.topics)
         self.worker.put(self.name, postgres_connector(self.database, self.name, listed))
 
     def stop(self) -> None:

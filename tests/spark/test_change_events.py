@@ -11,14 +11,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from support.cdc.decoded import decoded
 from support.records.change_events import Columns, event, named, schema, value
 
 from lakeingest import config
-from lakeingest.decode import projection, readers, writers
-from lakeingest.decode.writers import SchemaBranch, SchemaBranches
+from lakeingest.decode import readers
 
-_RULES = readers.SchemaRules(envelope=config.Envelope(format="debezium"))
 _FORMAT = config.ConnectJsonFormat(format="connect_json")
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
@@ -28,20 +26,8 @@ def rows_of(
 ) -> list[Any]:
     """Of each payload the row and why there is none."""
     described = schema(columns, source=source)
-    reading = readers.read(_FORMAT, readers.CONNECT, json.dumps(described), (), b"", rules=_RULES)
-    assert reading is not None
-    values = [(at, bytearray(value(described, payload))) for at, payload in enumerate(payloads)]
-    frame = spark.createDataFrame(values, "at INT, raw BINARY")
-    branch = SchemaBranch(b"", None, "it", reading.schema, reading.reader, reading.schema)
-    read = writers.read(
-        "value", F.col("raw"), SchemaBranches((branch,), None), projection.struct_type(reading.schema), 2**24
-    )
-    for stage in read.stages:
-        frame = frame.withColumns(stage)
-    (misfit,) = read.refusals
-    row = F.when(~misfit.when, F.struct(*(column.alias(name) for name, column in read.columns.items()))).alias("row")
-    reason = F.when(misfit.when, misfit.diagnosis()["message"]).alias("why")
-    return list(frame.orderBy("at").select(row, reason).collect())
+    values = [value(described, payload) for payload in payloads]
+    return decoded(spark, _FORMAT, readers.CONNECT, json.dumps(described), values)
 
 
 def b64(raw: bytes) -> str:

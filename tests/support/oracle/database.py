@@ -66,7 +66,8 @@ def _clock(value: time) -> str:
 
 
 def _digits(value: Decimal) -> str:
-    return format(value, "f")
+    """Without zeros at the end: Debezium leaves them out where a column has no scale of its own."""
+    return format(value.normalize(), "f")
 
 
 def _single(value: float) -> float:
