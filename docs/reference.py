@@ -115,6 +115,7 @@ EXTRAS = {
     "connect": "a client of Spark Connect",
     "gate": "expectations of batches",
     "report": "the page of `report`",
+    "database": "`lakeingest compare`; the database's driver comes beside it",
     "metrics": "`run --listen`: metrics, and a page",
     "lineage": "OpenLineage's events",
     "protobuf": "records in Protobuf",

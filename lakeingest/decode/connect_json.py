@@ -23,6 +23,7 @@ from lakeingest.decode.writers import PayloadReader
 from lakeingest.schema import model
 from lakeingest.schema.json_values import AS_IT_IS
 from lakeingest.schema.model import Schema
+from lakeingest.schema.paths import step
 
 SCHEMA, PAYLOAD = "schema", "payload"
 _TEXTS = AS_IT_IS
@@ -52,13 +53,21 @@ class ConnectJsonReader(PayloadReader):
         return (self._fields,)
 
     def _fields(self, parsed: Column) -> dict[str, Column]:
-        """Its fields by the numbers that they have; and broken: BOOLEAN, never null."""
+        """Its fields by the numbers that they have; broken: BOOLEAN, never null; and fault: STRING."""
         payload = json.columns(parsed["json"], self._type, _TEXTS)[PAYLOAD]
         refused = json.refused(parsed["text"], parsed["json"], self._type, _TEXTS)
-        misfits = any_of(self._misfits(payload, self.schema))
+        fault = F.lit(None).cast("string")
+        for path, test in self._misfits(payload, self.schema, ""):
+            text = F.lit(f"{path} has no value that its type can hold")
+            fault = F.when(F.coalesce(test, F.lit(False)), text).otherwise(fault)
+        fault = F.when(~refused, fault)
         pairs = zip(self.schema.fields, self.names.fields, strict=True)
         values = (self._value(payload[f.name], f.schema, name.schema) for f, name in pairs)
-        return {"broken": parsed.isNotNull() & (refused | misfits), **{str(at): each for at, each in enumerate(values)}}
+        broken = parsed.isNotNull() & (refused | fault.isNotNull())
+        return {"broken": broken, "fault": fault, **{str(at): each for at, each in enumerate(values)}}
+
+    def fault(self, parsed: Mapping[str, Column]) -> Column | None:
+        return parsed["fault"]
 
     def broken(self, parsed: Mapping[str, Column]) -> Column:
         return parsed["broken"]
@@ -125,17 +134,17 @@ class ConnectJsonReader(PayloadReader):
             return self._converts(_of(schema.value))
         return schema.type not in ("string", "boolean", *_NUMBERS) or schema.name in _TIMES
 
-    def _misfits(self, value: Column, schema: Schema) -> list[Column]:
-        """BOOLEAN, each: whether a text is none of the values that it should be."""
+    def _misfits(self, value: Column, schema: Schema, path: str) -> list[tuple[str, Column]]:
+        """A path, and BOOLEAN: whether a text is none of the values that it should be."""
         if schema.type == "struct":
-            return [test for f in schema.fields for test in self._misfits(value[f.name], f.schema)]
+            fields = schema.fields
+            return [each for f in fields for each in self._misfits(value[f.name], f.schema, step(path, f.name))]
         if not self._converts(schema) or (schema.name == model.DECIMAL and self.is_numeric):
             return []
-        if schema.type == "array":
-            return [F.exists(value, lambda e: any_of(self._misfits(e, _of(schema.value))))]
-        if schema.type == "map":
-            return [F.exists(F.map_values(value), lambda v: any_of(self._misfits(v, _of(schema.value))))]
-        return [value.isNotNull() & self._value(value, schema, schema).isNull()]
+        if schema.type in ("array", "map"):
+            part, values = _of(schema.value), value if schema.type == "array" else F.map_values(value)
+            return [(path, F.exists(values, lambda e: any_of([t for _, t in self._misfits(e, part, path)])))]
+        return [(path, value.isNotNull() & self._value(value, schema, schema).isNull())]
 
 
 _TIMES = {model.DATE: F.date_from_unix_date, model.TIMESTAMP: F.timestamp_millis}

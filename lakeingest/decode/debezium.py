@@ -70,6 +70,7 @@ class EventReader(PayloadReader):
         return {
             "op": op,
             "broken": self.reader.broken(parsed),
+            "unread": fault if (fault := self.reader.fault(parsed)) is not None else F.lit(None).cast("string"),
             "has_row": has_row,
             **{str(at): each for at, each in enumerate(row)},
             **{f"source_{name}": source[field] for name, field in places.items()},
@@ -89,7 +90,7 @@ class EventReader(PayloadReader):
         return {
             "broken": event["broken"],
             # Of an event that could not be read nothing more is known.
-            "fault": F.when(~event["broken"], fault),
+            "fault": F.when(event["broken"], event["unread"]).otherwise(fault),
             **{str(at): each for at, each in enumerate((*columns, *self._beside(event, unavailable)))},
         }
 

@@ -92,6 +92,7 @@ def read(
     match format:
         case config.AvroFormat():
             texts = [reference for _, reference in references]
+            text = avro_schema.with_decimals_of_spark(text) if envelope else text
             schema = field_names.renamed(avro_schema.read(text, texts, semantic=envelope is not None), names)
             reading = Reading(schema, avro.AvroReader(text, tuple(texts), schema), schema.name)
         case config.ConnectJsonFormat():

@@ -324,8 +324,8 @@ def _misfit(
     begins = _case(which, {i: F.hex(F.substring(payloads[i], 1, 32)) for i in usable}, T.StringType())
     whys = {i: w.reader.why(F.when(which == i, payloads[i]), withheld=withheld) for i, w in usable.items()}
     faults = {i: w.reader.fault(parsed[i]) for i, w in usable.items()}
-    told = ({i: each for i, each in by.items() if each is not None} for by in (faults, whys))
-    reason = F.coalesce(*(_case(which, each, T.StringType()) for each in told))
+    reasons = ({i: each for i, each in by.items() if each is not None} for by in (faults, whys))
+    reason = F.coalesce(*(_case(which, each, T.StringType()) for each in reasons))
     message = F.coalesce(reason, F.lit("cut short, bytes too many, or written with another schema"))
     if not withheld:
         message = F.concat(message, F.lit("; begins with 0x"), begins)

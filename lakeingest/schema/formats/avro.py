@@ -45,6 +45,7 @@ _LOGICAL = {
     ("fixed", "uuid"): model.UUID,
 }
 _UUID_BYTES = 16
+_SPARK_DIGITS = 38
 _AS_ONE: Mapping[frozenset[str], Kind] = {
     frozenset(("int", "long")): "int64",
     frozenset(("float", "double")): "float64",
@@ -84,6 +85,26 @@ def parsed(text: str, references: Sequence[str]) -> tuple[Any, dict[str, Any]]:
     for reference in references:
         _parse(reference, types)
     return _parse(text, types), types
+
+
+def with_decimals_of_spark(text: str) -> str:
+    """A text of the same schema whose decimals have 38 digits, where Kafka Connect wrote 64 as it knew no number.
+
+    Raises:
+        SchemaError: the text is no JSON.
+    """
+    return json.dumps(_narrowed(_json(text)))
+
+
+def _narrowed(tree: Any) -> Any:
+    match tree:
+        case list():
+            return [_narrowed(part) for part in tree]
+        case {"logicalType": "decimal", "precision": int(digits), "connect.name": _} if digits > _SPARK_DIGITS:
+            return {**tree, "precision": _SPARK_DIGITS}
+        case dict():
+            return {key: value if key == "default" else _narrowed(value) for key, value in tree.items()}
+    return tree
 
 
 def name(text: str) -> str | None:
