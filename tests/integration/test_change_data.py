@@ -187,6 +187,7 @@ def test_records_that_are_no_events_are_refused(world: World) -> None:
     assert world.ingestion().audit().conserved
 
 
+@pytest.mark.slow
 def test_events_that_a_transform_has_flattened(world: World) -> None:
     """ExtractNewRecordState with add.fields=op,source.lsn,source.sequence and rewritten deletes."""
     columns = {

@@ -314,7 +314,7 @@ def test_what_a_schema_brought_is_counted_alike(spark: SparkSession, tmp_path: P
     config = config_of(tmp_path, decode=decode, schema={}, registry=registry)
     tables = PipelineTables(spark, config)
     ids = ["00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"] if glue else [7, 2**31]
-    by = framing.of(config.registry)
+    by = framing.of_registry(config.registry)
     tables.ensure_quarantine()
     shape = "_topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _schema_id "
     shape += "STRING" if glue else "INT"
