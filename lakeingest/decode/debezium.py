@@ -117,7 +117,8 @@ class EventReader(PayloadReader):
         missing = F.array(*(F.when(test, F.lit(name)) for test, name in zip(unavailable, names, strict=False)))
         place = projection.data_type(_of(_of(self.row.field(debezium.UNAVAILABLE)).value))
         missing_names = F.array_compact(missing)
-        nobody = F.transform(missing_names, lambda _: F.lit(None).cast(place))
+        # Without a lambda, which would keep Spark from compiling the stage.
+        nobody = F.array_repeat(F.lit(None).cast(place), F.size(missing_names))
         is_missing = reduce(or_, unavailable, F.lit(False))
         return (
             _change(event["op"]),
