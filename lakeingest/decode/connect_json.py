@@ -25,8 +25,8 @@ from lakeingest.schema.json_values import AS_IT_IS
 from lakeingest.schema.model import Schema
 from lakeingest.schema.paths import step
 
-SCHEMA, PAYLOAD = "schema", "payload"
-_TEXTS = AS_IT_IS
+PAYLOAD = "payload"
+
 _NUMBERS = {"int8": T.ByteType(), "int16": T.ShortType(), "int32": T.IntegerType(), "int64": T.LongType()}
 
 
@@ -45,7 +45,7 @@ class ConnectJsonReader(PayloadReader):
     is_numeric: bool = False
 
     def parse(self, payload: Column) -> Column:
-        parsed = json.parse(payload, self._type, _TEXTS)
+        parsed = json.parse(payload, self._type, AS_IT_IS)
         return F.when(payload.isNotNull(), F.struct(parsed.alias("json"), payload.alias("text")))
 
     @property
@@ -54,8 +54,8 @@ class ConnectJsonReader(PayloadReader):
 
     def _fields(self, parsed: Column) -> dict[str, Column]:
         """Its fields by the numbers that they have; broken: BOOLEAN, never null; and fault: STRING."""
-        payload = json.columns(parsed["json"], self._type, _TEXTS)[PAYLOAD]
-        refused = json.refused(parsed["text"], parsed["json"], self._type, _TEXTS)
+        payload = json.columns(parsed["json"], self._type, AS_IT_IS)[PAYLOAD]
+        refused = json.refused(parsed["text"], parsed["json"], self._type, AS_IT_IS)
         fault = F.lit(None).cast("string")
         for path, test in self._misfits(payload, self.schema, ""):
             text = F.lit(f"{path} has no value that its type can hold")
@@ -76,7 +76,7 @@ class ConnectJsonReader(PayloadReader):
         return {f.name: parsed[str(at)] for at, f in enumerate(self.names.fields)}
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
-        return json.explained(payload, self._type, _TEXTS, withheld=withheld)["message"]
+        return json.explained(payload, self._type, AS_IT_IS, withheld=withheld)["message"]
 
     def rescued(self, parsed: Mapping[str, Column], dropped: tuple[str, ...], names: Schema) -> Column | None:
         return projection.rescued(self.value(parsed), dropped, self.names, names)

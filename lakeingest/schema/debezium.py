@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from lakeingest.schema import ddl, model
+from lakeingest.schema import model
 from lakeingest.schema.model import Field, Schema, SchemaError
 
 BEFORE, AFTER, SOURCE, OP = "before", "after", "source", "op"
@@ -149,11 +149,6 @@ def _place(position: Schema) -> Schema:
     """Of an event: its position and its coordinates, in the order by which events are compared."""
     coordinates = (("topic", _TEXT), ("partition", Schema("int32")), ("offset", Schema("int64")))
     return replace(position, fields=(*position.fields, *(Field(name, part) for name, part in coordinates)))
-
-
-def is_toastable(column: ddl.Type) -> bool:
-    """Whether a column of that type may be one that the database does not log: the large ones of PostgreSQL."""
-    return isinstance(column, ddl.Array | ddl.Map) or str(column) in ("string", "binary")
 
 
 def converted(schema: Schema) -> Schema:
