@@ -82,7 +82,7 @@ def test_a_table_has_the_rows_of_the_database(world: World) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("most", [pytest.param(1, marks=pytest.mark.faults), 3])
 def test_where_batches_are_cut_changes_no_row(world: World, most: int) -> None:
     world.produce(*HISTORY)
     world.run(trigger={"max_records": most})
@@ -132,7 +132,7 @@ EMPTIED = Record(value(schema(COLUMNS), event("t", None, 30)), None, 0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("most", [1, 2, 100])
+@pytest.mark.parametrize("most", [*(pytest.param(n, marks=pytest.mark.faults) for n in (1, 2)), 100])
 def test_a_table_that_is_emptied(world: World, most: int) -> None:
     """Rows before it are gone, also those that come late; rows behind it stay."""
     before = [change("c", row(id, "new", "a"), 10 + id) for id in (1, 2, 3)]

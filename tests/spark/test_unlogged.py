@@ -73,7 +73,7 @@ def _expected(history: int, events: list[_Event]) -> list[tuple[Any, ...]]:
     return rows
 
 
-@pytest.mark.parametrize("marks", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["rewritten", "marked"])
+@pytest.mark.parametrize("marks", [False, pytest.param(True, marks=pytest.mark.faults)], ids=["rewritten", "marked"])
 def test_values_that_were_not_logged_come_from_the_events_before(
     spark: SparkSession, tmp_path: Path, marks: bool
 ) -> None:
