@@ -52,10 +52,10 @@ def write(
     try:
         with execution.reader.failures(), frames.observing(execution.context.spark):
             rows = frames.keep(rows)
-            if batch.latest.unlogged and not rows.where(f"{UNAVAILABLE} IS NOT NULL").isEmpty():
+            facts = _computed(rows, batch.latest)
+            if facts.lacking:
                 # Seldom: so a batch in which no value is missing is sorted once.
                 rows = _completed(rows, decided.records, batch)
-            facts = _computed(rows, batch.latest)
             account = _account(execution, decided, kafka, receipt)
             account = replace(account, deletes=facts.deletes, ties=facts.ties)
         commit = _merge(execution, rows, replace(receipt, account=account), batch, facts)
@@ -101,11 +101,13 @@ class _BatchFacts(NamedTuple):
     Attributes:
         deletes: how many delete.
         ties: how many are tied.
+        lacking: how many lack values (see `unlogged`).
         bounds, emptied: see `Upsert`.
     """
 
     deletes: int
     ties: int
+    lacking: int
     bounds: tuple[str, ...]
     emptied: str
 
@@ -159,9 +161,12 @@ def take_out_deleted(execution: MicroBatchExecution, receipt: Receipt, plan: Cal
 
 def _computed(rows: DataFrame, latest: LatestRows) -> _BatchFacts:
     """It computes all of the rows."""
-    counts = (count_where(F.col(name)) for name in (DELETES, TIED))
-    deletes, ties, emptied, *extents = rows.agg(*counts, latest.newest_emptying, *latest.extents).collect()[0]
-    return _BatchFacts(deletes, ties, tuple(latest.bounds(extents)), latest.literal_order(emptied))
+    lacking = F.col(UNAVAILABLE).isNotNull() if latest.unlogged else F.lit(False)
+    counts = (count_where(condition) for condition in (F.col(DELETES), F.col(TIED), lacking))
+    deletes, ties, lacking_count, emptied, *extents = rows.agg(
+        *counts, latest.newest_emptying, *latest.extents
+    ).collect()[0]
+    return _BatchFacts(deletes, ties, lacking_count, tuple(latest.bounds(extents)), latest.literal_order(emptied))
 
 
 def _account(execution: MicroBatchExecution, decided: Decided, kafka: DataFrame, receipt: Receipt) -> Account:

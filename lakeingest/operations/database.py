@@ -223,15 +223,12 @@ class _DatabaseReading:
             yield pa.table(arrays, names=list(self._columns))
 
     def _compared(self, rows: pa.Table) -> Iterator[DifferentKey]:
-        quoted = ddl.quoted if self._main.files is None else sql.quoted
-        same = " AND ".join(f"d.{quoted(name)} = r.{quoted(name)}" for name in self._keys)
         value_columns = [name for name in self._columns if name not in self._keys]
-        tests = [f"d.{quoted(name)} IS DISTINCT FROM r.{quoted(name)}" for name in value_columns]
+        tests = [f"d.{name} IS DISTINCT FROM r.{name}" for name in map(self._quoted, value_columns)]
         differs = ", ".join(f"{test} AS differs_{at}" for at, test in enumerate(tests))
-        keys = ", ".join(f"d.{quoted(name)} AS key_{at}" for at, name in enumerate(self._keys))
         text = (
-            f"SELECT {keys}, r._topic IS NULL AS missing{f', {differs}' if differs else ''} "
-            f"FROM {{database}} AS d LEFT JOIN {{rows}} AS r ON {same} "
+            f"SELECT {self._keys_of('d')}, r._topic IS NULL AS missing{f', {differs}' if differs else ''} "
+            f"FROM {{database}} AS d LEFT JOIN {{rows}} AS r ON {self._same_keys} "
             f"WHERE r._topic IS NULL OR {' OR '.join(tests) or 'false'}"
         )
         for row in self._main.query(text, {"database": rows, "rows": self._main.view}):
@@ -245,16 +242,22 @@ class _DatabaseReading:
         """The rows whose keys the database does not have."""
         import pyarrow as pa
 
-        quoted = ddl.quoted if self._main.files is None else sql.quoted
-        keys = ", ".join(f"r.{quoted(name)} AS key_{at}" for at, name in enumerate(self._keys))
         none = pa.table({name: pa.array([], type=self._columns[name]) for name in self._keys})
         database = pa.concat_tables(pieces_of_keys) if pieces_of_keys else none
-        same = " AND ".join(f"d.{quoted(name)} = r.{quoted(name)}" for name in self._keys)
-        text = f"SELECT {keys} FROM {{rows}} AS r LEFT ANTI JOIN {{database}} AS d ON {same}"
-        if self._main.files is not None:
-            text = text.replace("LEFT ANTI", "ANTI")
+        text = f"SELECT {self._keys_of('r')} FROM {{rows}} AS r ANTI JOIN {{database}} AS d ON {self._same_keys}"
         for row in self._main.query(text, {"database": database, "rows": self._main.view}):
             yield DifferentKey(self._key(row), "extra")
+
+    def _quoted(self, name: str) -> str:
+        return ddl.quoted(name) if self._main.files is None else sql.quoted(name)
+
+    def _keys_of(self, side: str) -> str:
+        """SQL: the key of one side, as key_0, key_1, …"""
+        return ", ".join(f"{side}.{self._quoted(name)} AS key_{at}" for at, name in enumerate(self._keys))
+
+    @property
+    def _same_keys(self) -> str:
+        return " AND ".join(f"d.{name} = r.{name}" for name in map(self._quoted, self._keys))
 
     def _key(self, row: Mapping[str, Any]) -> str:
         return ", ".join(f"{name} = {row[f'key_{at}']!r}" for at, name in enumerate(self._keys))

@@ -8,7 +8,7 @@ connector. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -153,14 +153,10 @@ def _place(position: Schema) -> Schema:
 
 def converted(schema: Schema) -> Schema:
     """What a column holds of such a field."""
-    return _walked(schema, lambda each: SEMANTIC.get(each.name or ""))
-
-
-def _walked(schema: Schema, target: Callable[[Schema], Schema | None]) -> Schema:
-    if (new := target(schema)) is not None:
-        return replace(new, optional=True, doc=schema.doc)
-    value = _walked(schema.value, target) if schema.value is not None else None
-    fields = tuple(replace(f, schema=_walked(f.schema, target)) for f in schema.fields)
+    if (semantic := SEMANTIC.get(schema.name or "")) is not None:
+        return replace(semantic, optional=True, doc=schema.doc)
+    value = converted(schema.value) if schema.value is not None else None
+    fields = tuple(replace(f, schema=converted(f.schema)) for f in schema.fields)
     return replace(schema, optional=True, default=None, value=value, fields=fields)
 
 
