@@ -1,8 +1,8 @@
 """The rows of a real table in a database, held against those of a pipeline's table, key by key.
 
 The database is asked one SELECT, in a transaction that sees one moment (REPEATABLE READ), and its rows are read piece
-by piece; nothing is written there. Each piece is compared by one query over the table's files. What is kept of a piece
-are its keys: by them the rows are found that the database has no more.
+by piece into a local file of Parquet; nothing is written there. One join of that file and the table tells what differs:
+DuckDB computes it in memory, and Spark where that does not suffice.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock
 from decimal import Decimal
 from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta.reader.contract import TableReader
+from lakeingest.delta.reader.contract import TableReader, View
 from lakeingest.errors import SetupError, SourceUnreachable, UsageError
 from lakeingest.operations import sql
 from lakeingest.operations.readers import Owner, PipelineReader, answer
@@ -31,10 +33,11 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Table
 
 _PIECE = 50_000
-"""Rows that are compared at once."""
+"""Rows that are read at once."""
 _PAUSE_S = 2.0
 _NAMED = 1000
-"""Keys that are named."""
+"""Keys of a kind that are named."""
+_KINDS = ("missing", "different", "extra")
 _BESIDE = {*RESERVED, CHANGE, POSITION, CHANGED_AT, UNAVAILABLE}
 _POSITIONS = {
     "postgresql": "SELECT pg_current_wal_lsn()",
@@ -129,27 +132,19 @@ class _DatabaseReading:
     _left_out: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> DatabaseComparison:
-        counts, different, keys = {"missing": 0, "extra": 0, "different": 0}, list[DifferentKey](), 0
-        pieces_of_keys = list[Any]()
         moment = {"isolation_level": "REPEATABLE READ"} if self.engine.dialect.name in _POSITIONS else {}
-        with self.engine.connect().execution_options(**moment) as connection:
-            position = self._position(connection)
-            for rows in self._pieces(connection):
-                keys += rows.num_rows
-                pieces_of_keys.append(rows.select(self._keys))
-                for each in self._compared(rows):
-                    counts[each.kind] += 1
-                    different.append(each)
-        for each in self._extra(pieces_of_keys):
-            counts["extra"] += 1
-            different.append(each)
+        with TemporaryDirectory(prefix="lakeingest-") as folder:
+            with self.engine.connect().execution_options(**moment) as connection:
+                position = self._position(connection)
+                keys, database = self._written(connection, Path(folder) / "rows.parquet")
+            counts, different = self._compared(database)
         return DatabaseComparison(
             pipeline=self.reader.config.name,
             database_table=self.name,
             position=position,
             keys=keys,
             counts=counts,
-            different=tuple(different[:_NAMED]),
+            different=different,
             columns=[name for name in self._columns if name not in self._keys],
             left_out=self._left_out,
         )
@@ -222,42 +217,48 @@ class _DatabaseReading:
                     ) from None
             yield pa.table(arrays, names=list(self._columns))
 
-    def _compared(self, rows: pa.Table) -> Iterator[DifferentKey]:
+    def _written(self, connection: Connection, path: Path) -> tuple[int, View]:
+        """How many rows the database has, and they as a view: written down once, since there may be many."""
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+        import pyarrow.parquet as pq
+
+        with pq.ParquetWriter(path, pa.schema(list(self._columns.items())), compression="zstd") as writer:
+            for rows in self._pieces(connection):
+                writer.write_table(rows)
+        database = ds.dataset(path)
+        return database.count_rows(), database if self._main.files is not None else database.to_table()
+
+    def _compared(self, database: View) -> tuple[dict[str, int], tuple[DifferentKey, ...]]:
+        """How many keys differ, and the first of each kind."""
         value_columns = [name for name in self._columns if name not in self._keys]
         tests = [f"d.{name} IS DISTINCT FROM r.{name}" for name in map(self._quoted, value_columns)]
-        differs = ", ".join(f"{test} AS differs_{at}" for at, test in enumerate(tests))
+        quoted = [*map(self._quoted, self._keys)]
+        keys = ", ".join(f"coalesce(d.{name}, r.{name}) AS key_{at}" for at, name in enumerate(quoted))
+        on_database, on_lake = f"d.{quoted[0]} IS NOT NULL", "r._topic IS NOT NULL"
         text = (
-            f"SELECT {self._keys_of('d')}, r._topic IS NULL AS missing{f', {differs}' if differs else ''} "
-            f"FROM {{database}} AS d LEFT JOIN {{rows}} AS r ON {self._same_keys} "
-            f"WHERE r._topic IS NULL OR {' OR '.join(tests) or 'false'}"
+            f"SELECT CASE WHEN NOT {on_lake} THEN 'missing' WHEN NOT {on_database} THEN 'extra' ELSE 'different' END "
+            f"AS kind, {', '.join((keys, *(f'{test} AS differs_{at}' for at, test in enumerate(tests))))} "
+            "FROM {database} AS d FULL JOIN {rows} AS r "
+            f"ON {' AND '.join(f'd.{name} = r.{name}' for name in quoted)} "
+            f"WHERE NOT {on_lake} OR NOT {on_database} OR {' OR '.join(tests) or 'false'}"
         )
-        for row in self._main.query(text, {"database": rows, "rows": self._main.view}):
-            if row["missing"]:
-                yield DifferentKey(self._key(row), "missing")
-            else:
-                columns = (name for at, name in enumerate(value_columns) if row[f"differs_{at}"])
-                yield DifferentKey(self._key(row), "different", tuple(columns))
-
-    def _extra(self, pieces_of_keys: Sequence[Any]) -> Iterator[DifferentKey]:
-        """The rows whose keys the database does not have."""
-        import pyarrow as pa
-
-        none = pa.table({name: pa.array([], type=self._columns[name]) for name in self._keys})
-        database = pa.concat_tables(pieces_of_keys) if pieces_of_keys else none
-        text = f"SELECT {self._keys_of('r')} FROM {{rows}} AS r ANTI JOIN {{database}} AS d ON {self._same_keys}"
-        for row in self._main.query(text, {"database": database, "rows": self._main.view}):
-            yield DifferentKey(self._key(row), "extra")
+        order = ", ".join(f"key_{at}" for at in range(len(quoted)))
+        text = (
+            f"SELECT * FROM (SELECT *, count(*) OVER (PARTITION BY kind) AS of_kind, row_number() OVER (PARTITION BY "
+            f"kind ORDER BY {order}) AS place FROM ({text}) AS each_key) AS numbered WHERE place <= {_NAMED}"
+        )
+        counts, different = dict.fromkeys(_KINDS, 0), list[DifferentKey]()
+        rows = self._main.query(text, {"database": database, "rows": self._main.view})
+        for row in sorted(rows, key=lambda row: (_KINDS.index(row["kind"]), row["place"])):
+            counts[row["kind"]] = row["of_kind"]
+            columns = (name for at, name in enumerate(value_columns) if row[f"differs_{at}"])
+            changed = tuple(columns) if row["kind"] == "different" else ()
+            different.append(DifferentKey(self._key(row), row["kind"], changed))
+        return counts, tuple(different)
 
     def _quoted(self, name: str) -> str:
         return ddl.quoted(name) if self._main.files is None else sql.quoted(name)
-
-    def _keys_of(self, side: str) -> str:
-        """SQL: the key of one side, as key_0, key_1, …"""
-        return ", ".join(f"{side}.{self._quoted(name)} AS key_{at}" for at, name in enumerate(self._keys))
-
-    @property
-    def _same_keys(self) -> str:
-        return " AND ".join(f"d.{name} = r.{name}" for name in map(self._quoted, self._keys))
 
     def _key(self, row: Mapping[str, Any]) -> str:
         return ", ".join(f"{name} = {row[f'key_{at}']!r}" for at, name in enumerate(self._keys))

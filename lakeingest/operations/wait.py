@@ -1,4 +1,4 @@
-"""Waits until a period of a pipeline's table is complete."""
+"""Waits until a period of a pipeline's table is complete, or the table holds a database's log up to a place."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakeingest.config import PipelineConfig, Storage
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.reader.log import ReadFailed
-from lakeingest.errors import LakeingestError, StorageUnreachable, UsageError
+from lakeingest.errors import LakeingestError, SourceUnreachable, StorageUnreachable, UsageError
 from lakeingest.ingest import endpoints
 from lakeingest.kafka.broker import Broker
 from lakeingest.kafka.offsets import Reach
-from lakeingest.operations import completeness
+from lakeingest.operations import completeness, database_position
 from lakeingest.operations.completeness import Complete, Row
 from lakeingest.operations.readers import PipelineReader, answer
-from lakeingest.operations.results.wait import Completion
+from lakeingest.operations.results.log_position import LogPosition
+from lakeingest.operations.results.wait import Completion, PositionWait
+from lakeingest.operations.status import lags
 
 if TYPE_CHECKING:
     from lakeingest.delta.pipeline_tables import PipelineTables
+
+State = TypeVar("State")
 
 _PAUSES_S = (1.0, 2.0, 5.0, 10.0)
 
@@ -46,7 +50,7 @@ def wait(config: PipelineConfig, period: str, timeout_s: float | None, says: Cal
 
     Args:
         period: as in 2026-11-23T14, in the time zone of the table's partition.
-        timeout_s, says: see `Waiter.wait`.
+        timeout_s, says: see `_until`.
 
     Raises:
         UsageError: there is no such period, or the contract has no completeness.
@@ -57,21 +61,9 @@ def wait(config: PipelineConfig, period: str, timeout_s: float | None, says: Cal
         start = periods.read(period)
     except ValueError as error:
         raise UsageError(f'--complete "{period}": {error}', cure="name a period of the table's partition") from None
-    storage = endpoints.storage(config)
-
-    @cache
-    def broker() -> Broker:
-        return Broker(config.source, endpoints.addresses(config)[0])
-
-    @cache
-    def tables() -> PipelineTables:
-        from lakeingest.delta.pipeline_tables import PipelineTables
-        from lakeingest.spark import session
-
-        return PipelineTables(session.attach(storage, config.name, config.paths, config.names), config)
-
-    waiter, began = Waiter(config, storage, start, broker, tables), time.monotonic()
-    end = waiter.wait(timeout_s, says)
+    began, place = time.monotonic(), _Place(config)
+    waiter = Waiter(config, place.storage, start, lambda: place.broker, lambda: place.tables)
+    end = _until(waiter.look, timeout_s, says)
     state: dict[str, Any] = {"complete_since": end.since} if isinstance(end, Row) else {"waits_for": end.text}
     if isinstance(end, Waiting):
         state["missing"] = tuple(
@@ -87,6 +79,98 @@ def wait(config: PipelineConfig, period: str, timeout_s: float | None, says: Cal
         waited_s=round(time.monotonic() - began, 1),
         **state,
     )
+
+
+def wait_for_position(
+    config: PipelineConfig, position: str, timeout_s: float | None, says: Callable[[str], None]
+) -> PositionWait:
+    """Wait until the table holds everything up to a place in the database's log, or the time is over.
+
+    Args:
+        position: as `database_position.parse` reads it.
+        timeout_s, says: see `_until`.
+
+    Raises:
+        UsageError: it is no such place, or the records are no change events.
+        SetupError, SourceError, StorageError: the tables, or Kafka, cannot be read.
+    """
+    if config.decode.envelope is None:
+        raise UsageError(
+            f"the records of {config.name!r} have no place in a database's log",
+            cure="write decode.envelope, or drop it",
+        )
+    target, place, began = database_position.parse(position), _Place(config), time.monotonic()
+
+    def look() -> LogPosition | Waiting:
+        topics = place.broker.topics()
+        state = answer(place, lambda reader: database_position.position(reader, lags(reader.standing(), topics)))
+        return state if state.reaches(target) else Waiting(f"{config.name} {position}: {state.text}")
+
+    end = _until(look, timeout_s, says)
+    return PositionWait(
+        pipeline=config.name,
+        target=position,
+        waited_s=round(time.monotonic() - began, 1),
+        position=end if isinstance(end, LogPosition) else None,
+        waits_for=end.text if isinstance(end, Waiting) else "",
+    )
+
+
+def _until(
+    look: Callable[[], State | Waiting], timeout_s: float | None, says: Callable[[str], None]
+) -> State | Waiting:
+    """Look until there is nothing to wait for any more, or the time is over: what is seen then.
+
+    Args:
+        look: sees what is waited for, or what it waits for.
+        timeout_s: seconds; None for ever. It is looked once at least.
+        says: told what is waited for each time.
+
+    Raises:
+        SetupError, StorageError: the tables cannot be read.
+    """
+    until, looks = None if timeout_s is None else time.monotonic() + timeout_s, 0
+    while True:
+        try:
+            state = look()
+        except (StorageUnreachable, SourceUnreachable) as failed:
+            # Whoever waits for hours does not give up for a store that is away for a minute.
+            if not looks:
+                raise
+            state = Waiting(failed.what)
+        if not isinstance(state, Waiting):
+            return state
+        pause_s = _PAUSES_S[min(looks, len(_PAUSES_S) - 1)]
+        if until is not None:
+            if time.monotonic() >= until:
+                return state
+            pause_s = min(pause_s, max(0.0, until - time.monotonic()))
+        says(state.text)
+        time.sleep(pause_s)
+        looks += 1
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the tables and the records are; each is asked for when it is needed first."""
+
+    config: PipelineConfig
+
+    @cached_property
+    def storage(self) -> Storage:
+        return endpoints.storage(self.config)
+
+    @cached_property
+    def broker(self) -> Broker:
+        return Broker(self.config.source, endpoints.addresses(self.config)[0])
+
+    @cached_property
+    def tables(self) -> PipelineTables:
+        from lakeingest.delta.pipeline_tables import PipelineTables
+        from lakeingest.spark import session
+
+        config = self.config
+        return PipelineTables(session.attach(self.storage, config.name, config.paths, config.names), config)
 
 
 class Waiter:
@@ -114,36 +198,6 @@ class Waiter:
         self._broker, self._tables, self._reach = broker, tables, None
 
     _reach: Reach | None
-
-    def wait(self, timeout_s: float | None, says: Callable[[str], None]) -> Row | Waiting:
-        """Look until the period is complete, or the time is over: what is said of it, or what it waits for.
-
-        Args:
-            timeout_s: seconds; None for ever. It is looked once at least.
-            says: told what is waited for each time that it is not complete.
-
-        Raises:
-            SetupError, StorageError: the tables cannot be read.
-        """
-        until, looks = None if timeout_s is None else time.monotonic() + timeout_s, 0
-        while True:
-            try:
-                state = self.look()
-            except StorageUnreachable as failed:
-                # Whoever waits for hours does not give up for a store that is away for a minute.
-                if not looks:
-                    raise
-                state = Waiting(failed.what)
-            if isinstance(state, Row):
-                return state
-            pause_s = _PAUSES_S[min(looks, len(_PAUSES_S) - 1)]
-            if until is not None:
-                if time.monotonic() >= until:
-                    return state
-                pause_s = min(pause_s, max(0.0, until - time.monotonic()))
-            says(state.text)
-            time.sleep(pause_s)
-            looks += 1
 
     def look(self) -> Row | Waiting:
         """What is said of the period, or what it waits for.

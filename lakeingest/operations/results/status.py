@@ -10,6 +10,7 @@ from typing import Any
 from lakeingest.config.durations import duration_text
 from lakeingest.errors import number_of
 from lakeingest.operations.results.html import Listing
+from lakeingest.operations.results.log_position import LogPosition
 from lakeingest.operations.results.showable import Showable, TextTable
 from lakeingest.operations.results.words import foreign_writers, ties, words
 
@@ -33,6 +34,7 @@ class Status(Showable):
         maintenance: what a maintenance of the table would do: due (partitions), due_files, due_bytes; and last, when it
             was done by the newest `commits` commits: compact, vacuum. None where Spark was asked, which tells it
             dearly.
+        position: of a table of change events: up to which place in the database's log it holds everything.
     """
 
     pipeline: str
@@ -44,6 +46,7 @@ class Status(Showable):
     held: dict[str, Any] | None = None
     foreign_writers: dict[str, int] = field(default_factory=dict)
     maintenance: dict[str, Any] | None = None
+    position: LogPosition | None = None
 
     @property
     def lag(self) -> int:
@@ -72,7 +75,9 @@ class Status(Showable):
         return {"partitions": self.partitions, "commits": self.commits, "tables": tables, **more}
 
     def to_json(self) -> dict[str, Any]:
-        return {"pipeline": self.pipeline, "lag": self.lag, **{k: v for k, v in vars(self).items() if k != "pipeline"}}
+        data = dict(vars(self))
+        pipeline, position = data.pop("pipeline"), data.pop("position")
+        return {"pipeline": pipeline, "lag": self.lag, **data, **({"position": position.to_json()} if position else {})}
 
     @property
     def text(self) -> Iterator[str | TextTable]:
@@ -89,6 +94,8 @@ class Status(Showable):
                 for p in self.partitions
             ],
         )
+        if self.position:
+            yield f"the table {self.position.text}" if self.position.place else self.position.text
         yield TextTable(
             "last commits",
             _COMMITS,

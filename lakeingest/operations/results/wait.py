@@ -1,4 +1,4 @@
-"""Whether a period of a table is complete, and what it waits for else."""
+"""Whether a period of a table is complete, or it holds a database's log up to a place; what it waits for else."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from lakeingest.errors import LakeingestError, NotComplete
+from lakeingest.operations.results.log_position import LogPosition
 from lakeingest.operations.results.showable import Showable
 
 
@@ -61,3 +62,47 @@ class Completion(Showable):
         if since is None:
             return {**data, "complete": False, "waits_for": waits_for, "missing": missing}
         return {**data, "complete": True, "complete_since": since.isoformat()}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PositionWait(Showable):
+    """Whether a table holds everything up to a place in a database's log.
+
+    Attributes:
+        target: the place, as it was asked for.
+        waited_s: seconds.
+        position: up to which place the table holds everything; None while that is before the target.
+        waits_for: a sentence; empty if it waits no more.
+    """
+
+    pipeline: str
+    target: str
+    waited_s: float
+    position: LogPosition | None = None
+    waits_for: str = ""
+
+    @property
+    def headline(self) -> str:
+        return self.waits_for if self.position is None else f"{self.pipeline} {self.target}: {self.position.text}"
+
+    @property
+    def text(self) -> Iterator[str]:
+        # What it waits for, the failure says.
+        if self.position is not None:
+            yield self.headline
+
+    @property
+    def failure(self) -> LakeingestError | None:
+        if self.position is not None:
+            return None
+        return NotComplete(
+            self.waits_for,
+            cure="let the pipeline run, and wait again; while nobody changes this table in the database, no event from "
+            "behind that place comes: change a row",
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        data = {"pipeline": self.pipeline, "target": self.target, "waited_s": self.waited_s}
+        if self.position is None:
+            return {**data, "complete": False, "waits_for": self.waits_for}
+        return {**data, "complete": True, "position": self.position.to_json()}

@@ -65,6 +65,14 @@ def _clock(value: time) -> str:
     return value.strftime("%H:%M:%S.%f")
 
 
+def _duration(value: timedelta) -> str:
+    """A TIME of MariaDB, which may be below 0 and beyond a day."""
+    size = abs(value)
+    seconds = size // timedelta(seconds=1)
+    sign = "-" if value < timedelta(0) else ""
+    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{size.microseconds:06}"
+
+
 def _digits(value: Decimal) -> str:
     """Without zeros at the end: Debezium leaves them out where a column has no scale of its own."""
     return format(value.normalize(), "f")
@@ -110,6 +118,42 @@ POSTGRES: Mapping[str, DatabaseColumn] = {
     "other_doc": DatabaseColumn("text", _large, is_large=True),
 }
 """Columns of PostgreSQL, each of another type, beside the key `id`."""
+
+_UTC_YEARS = 2**31 - 86_400
+"""Seconds since 1970 that a TIMESTAMP of MariaDB has."""
+
+MARIADB: Mapping[str, DatabaseColumn] = {
+    "tiny": DatabaseColumn("tinyint", _whole(8)),
+    "medium": DatabaseColumn("mediumint", _whole(24)),
+    "whole_unsigned": DatabaseColumn("int unsigned", lambda dice: dice.randrange(2**32)),
+    "big": DatabaseColumn("bigint", _whole(64)),
+    # The driver gets six digits of a float, which the log has whole.
+    "single": DatabaseColumn("float", lambda dice: dice.randrange(-9999, 9999) / 4),
+    "double_value": DatabaseColumn("double", lambda dice: dice.choice([0.1, -1e300, dice.uniform(-1, 1)])),
+    "price": DatabaseColumn("decimal(10,2)", lambda dice: Decimal(dice.randrange(-(10**10) + 1, 10**10)).scaleb(-2)),
+    "word": DatabaseColumn("varchar(40)", lambda dice: _text(dice, dice.randrange(40))),
+    "raw": DatabaseColumn("varbinary(20)", lambda dice: dice.randbytes(dice.randrange(20)), bytes),
+    "day": DatabaseColumn("date", lambda dice: date(1970, 1, 1) + timedelta(days=dice.randrange(-90_000, 90_000))),
+    "clock": DatabaseColumn(
+        "time(6)",
+        lambda dice: timedelta(microseconds=dice.randrange(-3_000_000_000_000, 3_000_000_000_000)),
+        _duration,
+    ),
+    "at": DatabaseColumn("datetime(6)", _moment),
+    "at_millis": DatabaseColumn("datetime(3)", _moment),
+    "instant": DatabaseColumn(
+        "timestamp(6) NULL",
+        lambda dice: _EPOCH + timedelta(seconds=dice.randrange(1, _UTC_YEARS), microseconds=dice.randrange(10**6)),
+        lambda value: value.replace(tzinfo=UTC),
+    ),
+    "tree": DatabaseColumn("json", lambda dice: json.dumps({"a": dice.randrange(9), "b": [None, "é"]})),
+    "flags": DatabaseColumn("bit(12)", lambda dice: dice.randrange(4096), shown="lpad(bin({} + 0), 12, '0')"),
+    "mood": DatabaseColumn("enum('sad','ok','happy')", lambda dice: dice.choice(["sad", "ok", "happy"])),
+    "tags": DatabaseColumn("set('a','b','c')", lambda dice: dice.choice(["", "a", "a,c", "a,b,c"])),
+    "made_in": DatabaseColumn("year", lambda dice: dice.randrange(1901, 2156)),
+    "doc": DatabaseColumn("mediumtext", _large),
+}
+"""Columns of MariaDB, each of another type, beside the key `id`."""
 
 
 class Workload:

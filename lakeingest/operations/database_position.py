@@ -1,0 +1,114 @@
+"""Up to which place in a database's log the table of its change events holds everything that Kafka has.
+
+An event of PostgreSQL names the end of the transaction before it (`_position.commit`). So a topic-partition that is
+consumed up to an event has all that transactions up to that end wrote, and no half of a transaction is claimed. Of
+MySQL and MariaDB it is what stands before the event itself: their events do not say where their transaction began.
+
+The newest event of a partition is that of a row, or of a delete that is remembered. One that a transform drops shows in
+neither: the claim is earlier then, never later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lakeingest.errors import UsageError
+from lakeingest.operations.readers import PipelineReader
+from lakeingest.operations.results.log_position import LogPosition
+from lakeingest.schema.debezium import CHANGE, CHANGED_AT, CHANGES, POSITION
+
+_LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
+_BINLOG = re.compile(r"(?:.*\D)?(\d+):(\d+)")
+_ROWS = f"""
+    SELECT _topic AS topic, _partition AS number, max(struct({POSITION}, _offset, {CHANGE}, {CHANGED_AT})) AS newest
+    FROM {{rows}} WHERE {POSITION} IS NOT NULL GROUP BY _topic, _partition
+"""
+_DELETES = """
+    SELECT _topic AS topic, _partition AS number, max(struct(order_1, order_2, order_3, _offset)) AS newest
+    FROM {rows} WHERE pipeline = :pipeline GROUP BY _topic, _partition
+"""
+
+
+@dataclass(frozen=True)
+class NewestEvent:
+    """The event of a topic-partition that is the furthest in the database's log.
+
+    Attributes:
+        place: commit, event and row, as `_position` has them.
+        change: what it did, as `_change` has it.
+        at: when the database committed it; None of a delete.
+    """
+
+    place: tuple[int, ...]
+    change: str
+    at: datetime | None = None
+
+
+def parse(text: str) -> tuple[int, ...]:
+    """A place in a database's log: 0/16B3748 of PostgreSQL, mysql-bin.000003:1547 of MySQL, or a number.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    if lsn := _LSN.fullmatch(text):
+        return (int(lsn[1], 16) << 32 | int(lsn[2], 16),)
+    if binlog := _BINLOG.fullmatch(text):
+        return int(binlog[1]), int(binlog[2])
+    if text.isdecimal():
+        return (int(text),)
+    raise UsageError(
+        f'--position "{text}" is no place in a database\'s log',
+        cure="write it as 0/16B3748 (pg_current_wal_lsn() of PostgreSQL), mysql-bin.000003:1547 (SHOW BINARY LOG "
+        "STATUS of MySQL), or as the number that _position.commit has",
+    )
+
+
+def newest_events(reader: PipelineReader) -> dict[tuple[str, int], NewestEvent]:
+    """The newest event of each topic-partition that the tables know of.
+
+    Raises:
+        Unreadable, StorageUnreachable: a table cannot be read.
+    """
+    newest = dict[tuple[str, int], NewestEvent]()
+    for row in reader.main.scan(_ROWS):
+        place, _, change, at = row["newest"].values()
+        newest[row["topic"], row["number"]] = NewestEvent(tuple(map(int, place.values())), change, at)
+    table = reader.config.table
+    if table.removes and table.order_by and reader.deleted_keys.exists:
+        for row in reader.deleted_keys.scan(_DELETES, pipeline=reader.config.known_as):
+            *place, _ = row["newest"].values()
+            event, partition = NewestEvent(tuple(map(int, place)), CHANGES["d"]), (row["topic"], row["number"])
+            if partition not in newest or newest[partition].place < event.place:
+                newest[partition] = event
+    return newest
+
+
+def position(reader: PipelineReader, partitions: Sequence[Mapping[str, Any]]) -> LogPosition:
+    """Up to which place the table holds everything that Kafka has.
+
+    The events of a connector come to each partition in the order of its log. So a partition where records wait reaches
+    as far as its newest event, and one where none wait as far as any other.
+
+    Args:
+        partitions: see `Status`; asked before the tables.
+
+    Raises:
+        Unreadable, StorageUnreachable: a table cannot be read.
+    """
+    newest = newest_events(reader)
+    if not newest:
+        return LogPosition(reason="no event was committed yet")
+    waiting = [(p["topic"], p["partition"]) for p in partitions if p["lag"]]
+    if absent := [f"{topic}-{number}" for topic, number in waiting if (topic, number) not in newest]:
+        return LogPosition(reason=f"records of {', '.join(absent)} wait, and none was committed yet")
+    if waiting:
+        event = min((newest[each] for each in waiting), key=lambda e: e.place)
+    else:
+        event = max(newest.values(), key=lambda e: e.place)
+    if event.change == CHANGES["r"]:
+        return LogPosition(reason="a snapshot is under way, or nothing has changed since its end")
+    return LogPosition(event.place, event.at)
