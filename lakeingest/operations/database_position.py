@@ -11,9 +11,10 @@ neither: the claim is earlier then, never later.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from lakeingest.errors import UsageError
@@ -90,25 +91,29 @@ def newest_events(reader: PipelineReader) -> dict[tuple[str, int], NewestEvent]:
 def position(reader: PipelineReader, partitions: Sequence[Mapping[str, Any]]) -> LogPosition:
     """Up to which place the table holds everything that Kafka has.
 
-    The events of a connector come to each partition in the order of its log. So a partition where records wait reaches
-    as far as its newest event, and one where none wait as far as any other.
-
     Args:
         partitions: see `Status`; asked before the tables.
 
     Raises:
         Unreadable, StorageUnreachable: a table cannot be read.
     """
-    newest = newest_events(reader)
+    return claim(newest_events(reader), [(p["topic"], p["partition"]) for p in partitions if p["lag"]])
+
+
+def claim(newest: Mapping[tuple[str, int], NewestEvent], waiting: Collection[tuple[str, int]]) -> LogPosition:
+    """See `position`. The events of a connector come to each partition in the order of its log: so one where records
+    wait reaches as far as its newest event, and one where none wait as far as any other.
+
+    Args:
+        waiting: the topic-partitions that have records which are not committed.
+    """
     if not newest:
         return LogPosition(reason="no event was committed yet")
-    waiting = [(p["topic"], p["partition"]) for p in partitions if p["lag"]]
     if absent := [f"{topic}-{number}" for topic, number in waiting if (topic, number) not in newest]:
         return LogPosition(reason=f"records of {', '.join(absent)} wait, and none was committed yet")
-    if waiting:
-        event = min((newest[each] for each in waiting), key=lambda e: e.place)
-    else:
-        event = max(newest.values(), key=lambda e: e.place)
+    events = [newest[each] for each in waiting]
+    by_place = attrgetter("place")
+    event = min(events, key=by_place) if events else max(newest.values(), key=by_place)
     if event.change == CHANGES["r"]:
         return LogPosition(reason="a snapshot is under way, or nothing has changed since its end")
     return LogPosition(event.place, event.at)

@@ -47,6 +47,7 @@ from lakeingest.operations.results.fleet import Outcome, Outcomes
 from lakeingest.operations.results.gate import GateResults
 from lakeingest.operations.results.gate_conversion import GateConversion
 from lakeingest.operations.results.html import html
+from lakeingest.operations.results.log_position import LogPosition
 from lakeingest.operations.results.maintenance import MaintenanceResult
 from lakeingest.operations.results.openers import Opener, Openers
 from lakeingest.operations.results.pipeline_file import FileCheck, OptionHelp
@@ -60,7 +61,7 @@ from lakeingest.operations.results.schema_check import SchemaCheck
 from lakeingest.operations.results.schema_history import LedgerStep, SchemaHistory, WriterSummary
 from lakeingest.operations.results.showable import Rows, Showable, ShowableList
 from lakeingest.operations.results.status import Status
-from lakeingest.operations.results.wait import Completion
+from lakeingest.operations.results.wait import Completion, PositionWait
 from lakeingest.record import OffsetRanges
 from lakeingest.schema.compatibility import Decision
 from lakeingest.schema.ledger import Entry
@@ -180,6 +181,8 @@ RESULTS: dict[str, Showable] = {
         **{"pipeline": "p", "period": "2026", "timezone": "UTC", "period_start": "a", "period_end": "b"},
         **{"waited_s": 1.2, "waits_for": HOSTILE, "missing": ({"topic": HOSTILE, "partition": 0},)},
     ),
+    "position wait": PositionWait(pipeline="p", target=HOSTILE, waited_s=1.2, waits_for=HOSTILE),
+    "position": PositionWait(pipeline="p", target=HOSTILE, waited_s=1.2, position=LogPosition((2**32, 7, 0), NOW)),
     "run": RUN,
     "openers": Openers(
         "p", "/t", Path("f.yaml"), {HOSTILE: "/t"}, {"A": "b"}, (Opener(HOSTILE, "sql", None, "w", HOSTILE),)

@@ -1,0 +1,151 @@
+"""Up to which place of a database's log a table claims to hold everything: over files, without Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeingest.config import Storage, file
+from lakeingest.errors import UsageError
+from lakeingest.operations import database_position
+from lakeingest.operations.database_position import NewestEvent, claim, parse
+from lakeingest.operations.readers import FileTables
+from lakeingest.operations.results.log_position import LogPosition
+
+AT = datetime(2026, 11, 30, 12, tzinfo=UTC)
+EARLY, LATE = NewestEvent((10, 11, 0), "update", AT), NewestEvent((20, 21, 0), "insert", AT)
+
+
+def reader(folder: Path) -> FileTables:
+    values = {
+        "name": "orders",
+        "source": {"topics": ["shop.public.orders"], "bootstrap_servers": "localhost:1"},
+        "decode": {"value": {"format": "connect_json"}, "envelope": {"format": "debezium"}},
+        "table": {"path": str(folder / "orders"), "mode": "upsert", "keys": ["id"]},
+    }
+    return FileTables(file.from_mapping(values), Storage())
+
+
+def event(offset: int, place: tuple[int, int, int], change: str = "update", partition: int = 0) -> dict[str, Any]:
+    names = ("commit", "event", "row")
+    coordinates = {"_topic": "t", "_partition": partition, "_offset": offset}
+    return {**coordinates, "_change": change, "_changed_at": AT, "_position": dict(zip(names, place, strict=True))}
+
+
+def test_the_newest_event_of_each_partition(tmp_path: Path) -> None:
+    """That of a row, or a delete of the pipeline's own that is remembered."""
+    rows = [event(5, (20, 21, 0)), event(4, (20, 21, 3)), event(6, (9, 30, 0)), event(0, (50, 51, 0), partition=1)]
+    write_deltalake(str(tmp_path / "orders"), pa.Table.from_pylist(rows))
+    tables = reader(tmp_path)
+    assert database_position.newest_events(tables) == {
+        ("t", 0): NewestEvent((20, 21, 3), "update", AT),
+        ("t", 1): NewestEvent((50, 51, 0), "update", AT),
+    }
+    deletes = [
+        {"pipeline": name, "_topic": "t", "_partition": number, "_offset": 9, "order_1": 30, "order_2": 2, "order_3": 0}
+        for name, number in (("orders", 0), ("orders", 1), ("another", 1), ("orders", 2))
+    ]
+    deletes[2]["order_1"] = 99
+    write_deltalake(str(tmp_path / "orders_deletes"), pa.Table.from_pylist(deletes))
+    assert database_position.newest_events(reader(tmp_path)) == {
+        ("t", 0): NewestEvent((30, 2, 0), "delete"),
+        ("t", 1): NewestEvent((50, 51, 0), "update", AT),
+        ("t", 2): NewestEvent((30, 2, 0), "delete"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("newest", "waiting", "expected"),
+    [
+        ({}, [], LogPosition(reason="no event was committed yet")),
+        ({("t", 0): EARLY, ("t", 1): LATE}, [], LogPosition(LATE.place, AT)),
+        ({("t", 0): EARLY, ("t", 1): LATE}, [("t", 0)], LogPosition(EARLY.place, AT)),
+        ({("t", 0): EARLY, ("t", 1): LATE}, [("t", 1)], LogPosition(LATE.place, AT)),
+        ({("t", 1): LATE}, [("t", 0)], LogPosition(reason="records of t-0 wait, and none was committed yet")),
+        (
+            {("t", 0): NewestEvent((10, 11, 0), "snapshot", AT)},
+            [],
+            LogPosition(reason="a snapshot is under way, or nothing has changed since its end"),
+        ),
+    ],
+)
+def test_what_is_claimed(newest: Any, waiting: Any, expected: LogPosition) -> None:
+    assert claim(newest, waiting) == expected
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=4), min_size=1, max_size=8),
+    st.tuples(*[st.integers(0, 12)] * 3),
+    st.integers(0, 20),
+)
+def test_all_of_each_transaction_up_to_the_claim_is_committed(
+    transactions: list[list[int]], committed: tuple[int, int, int], newer: int
+) -> None:
+    """Over any transactions, whose events lie in three partitions; of each a part is committed, and of the last
+    transaction Kafka may have a part only.
+
+    Args:
+        transactions: the partition of each event, transaction by transaction.
+        committed: how many events of each partition are.
+        newer: how many events Kafka has.
+    """
+    events, lsn, last_end = [list[tuple[int, int, int]]() for _ in range(3)], 0, 0
+    ends, count = list[int](), 0
+    for transaction in transactions:
+        for partition in transaction:
+            lsn, count = lsn + 1, count + 1
+            if count <= newer:
+                events[partition].append((last_end, lsn, len(ends)))
+        lsn += 1
+        last_end = lsn
+        ends.append(last_end)
+    counts = [min(number, len(each)) for number, each in zip(committed, events, strict=True)]
+    newest = {
+        ("t", p): NewestEvent((*events[p][count - 1][:2], 0), "update") for p, count in enumerate(counts) if count
+    }
+    place = claim(newest, [("t", p) for p, count in enumerate(counts) if count < len(events[p])]).place
+    if place is None:
+        return
+    for each, count in zip(events, counts, strict=True):
+        assert all(ends[transaction] > place[0] for _, _, transaction in each[count:])
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("0/16B3748", (0x16B3748,)),
+        ("A/ff", (0xA000000FF,)),
+        ("mysql-bin.000003:1547", (3, 1547)),
+        ("3:1547", (3, 1547)),
+        ("24330056", (24330056,)),
+    ],
+)
+def test_a_place_in_a_log(text: str, place: tuple[int, ...]) -> None:
+    assert parse(text) == place
+
+
+@pytest.mark.parametrize("text", ["", "0/", "now", "0/123456789", "bin:x", "-1", "1.5"])
+def test_what_is_no_place(text: str) -> None:
+    with pytest.raises(UsageError, match="is no place in a database's log"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("target", "is_reached"), [((20,), True), ((21,), False), ((20, 21), True), ((20, 22), False), ((19, 99), True)]
+)
+def test_a_place_that_is_reached(target: tuple[int, ...], *, is_reached: bool) -> None:
+    assert LogPosition(LATE.place, AT).reaches(target) is is_reached
+    assert not LogPosition(reason="x").reaches(target)
+
+
+def test_how_a_place_is_said() -> None:
+    assert "log up to 23803720 (0/16B3748 as PostgreSQL writes it)" in LogPosition((0x16B3748, 1, 0)).text
+    assert "log up to position 1547 of binlog 3; the database" in LogPosition((3, 1547, 0), AT).text
+    assert LogPosition((2**70, 1, 0)).text.endswith(f"log up to {2**70}")
