@@ -50,7 +50,7 @@ def wait(config: PipelineConfig, period: str, timeout_s: float | None, says: Cal
 
     Args:
         period: as in 2026-11-23T14, in the time zone of the table's partition.
-        timeout_s, says: see `_until`.
+        timeout_s, says: see `until_reached`.
 
     Raises:
         UsageError: there is no such period, or the contract has no completeness.
@@ -63,7 +63,7 @@ def wait(config: PipelineConfig, period: str, timeout_s: float | None, says: Cal
         raise UsageError(f'--complete "{period}": {error}', cure="name a period of the table's partition") from None
     began, place = time.monotonic(), _Place(config)
     waiter = Waiter(config, place.storage, start, lambda: place.broker, lambda: place.tables)
-    end = _until(waiter.look, timeout_s, says)
+    end = until_reached(waiter.look, timeout_s, says)
     state: dict[str, Any] = {"complete_since": end.since} if isinstance(end, Row) else {"waits_for": end.text}
     if isinstance(end, Waiting):
         state["missing"] = tuple(
@@ -88,7 +88,7 @@ def wait_for_position(
 
     Args:
         position: as `database_position.parse` reads it.
-        timeout_s, says: see `_until`.
+        timeout_s, says: see `until_reached`.
 
     Raises:
         UsageError: it is no such place, or the records are no change events.
@@ -106,7 +106,7 @@ def wait_for_position(
         state = answer(place, lambda reader: database_position.position(reader, lags(reader.standing(), topics)))
         return state if state.reaches(target) else Waiting(f"{config.name} {position}: {state.text}")
 
-    end = _until(look, timeout_s, says)
+    end = until_reached(look, timeout_s, says)
     return PositionWait(
         pipeline=config.name,
         target=position,
@@ -116,7 +116,7 @@ def wait_for_position(
     )
 
 
-def _until(
+def until_reached(
     look: Callable[[], State | Waiting], timeout_s: float | None, says: Callable[[str], None]
 ) -> State | Waiting:
     """Look until there is nothing to wait for any more, or the time is over: what is seen then.
@@ -129,7 +129,7 @@ def _until(
     Raises:
         SetupError, StorageError: the tables cannot be read.
     """
-    until, looks = None if timeout_s is None else time.monotonic() + timeout_s, 0
+    end_s, looks = None if timeout_s is None else time.monotonic() + timeout_s, 0
     while True:
         try:
             state = look()
@@ -141,10 +141,10 @@ def _until(
         if not isinstance(state, Waiting):
             return state
         pause_s = _PAUSES_S[min(looks, len(_PAUSES_S) - 1)]
-        if until is not None:
-            if time.monotonic() >= until:
+        if end_s is not None:
+            if time.monotonic() >= end_s:
                 return state
-            pause_s = min(pause_s, max(0.0, until - time.monotonic()))
+            pause_s = min(pause_s, max(0.0, end_s - time.monotonic()))
         says(state.text)
         time.sleep(pause_s)
         looks += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -112,3 +113,28 @@ def test_a_comparison_finds_what_differs_and_nothing_else(capture: Capture, tmp_
     captured.start(tmp_path)
     captured.catch_up()
     assert pipeline.compare_database(url).equal
+
+
+def test_a_snapshot_on_demand_brings_what_no_event_told_of(capture: Capture, tmp_path: Path) -> None:
+    """A column with a default changes each row without an event; a snapshot while changes go on brings it."""
+    captured = capture("postgres")
+    signals = f"{captured.table}_signal"
+    captured.database.execute(
+        f"CREATE TABLE {signals} (id varchar(64) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048))"
+    )
+    captured.workload.create()
+    captured.workload.run(40)
+    tables = f"{captured.table},{signals}"
+    captured.start(tmp_path, signal_data_collection=signals, table_include_list=tables)
+    captured.catch_up()
+    captured.workload.add("level", DatabaseColumn("integer DEFAULT 7", lambda dice: dice.randrange(9)))
+    captured.workload.run(5)
+    captured.catch_up()
+    comparison = captured.world.ingestion().compare_database(captured.database.url, wait=timedelta(0))
+    assert {(each.kind, each.columns) for each in comparison.different} == {("different", ("level",))}
+    request = json.dumps({"data-collections": [captured.table], "type": "incremental"})
+    captured.database.execute(f"INSERT INTO {signals} VALUES ('1', 'execute-snapshot', '{request}')")
+    captured.workload.run(40)
+    captured.catch_up(claims=False)
+    assert captured.world.ingestion().compare_database(captured.database.url, wait=timedelta(minutes=1)).equal
+    captured.check()

@@ -25,7 +25,7 @@ from lakeingest.operations import completeness, contract, freshness
 from lakeingest.operations.completeness import Complete, Row
 from lakeingest.operations.freshness import Ages
 from lakeingest.operations.readers import FileTables
-from lakeingest.operations.wait import Waiter, Waiting
+from lakeingest.operations.wait import Waiter, Waiting, until_reached
 from lakeingest.record import OffsetRange, OffsetRanges
 
 AT = datetime(2026, 11, 23, 19, tzinfo=UTC)
@@ -216,7 +216,7 @@ def test_a_period_that_is_complete_is_not_waited_for(tmp_path: Path) -> None:
     say(tmp_path, AT)
     batches(tmp_path, 1)
     asked = Asked({})
-    assert waiter(tmp_path, asked=asked).wait(0, pytest.fail) == Row(AT + 2 * HOUR, 10, 1)
+    assert until_reached(waiter(tmp_path, asked=asked).look, 0, pytest.fail) == Row(AT + 2 * HOUR, 10, 1)
     assert asked.count == 0
 
 
@@ -232,7 +232,7 @@ def test_it_is_waited_until_somebody_says_so(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr("lakeingest.operations.wait.time", SimpleNamespace(sleep=pause))
     asked = Asked({("t", 0): 1300, ("t", 1): 0})
-    found = waiter(tmp_path, asked=asked).wait(None, told.append)
+    found = until_reached(waiter(tmp_path, asked=asked).look, None, told.append)
     assert isinstance(found, Row)
     assert pauses == [1, 2, 5, 10, 10, 10]
     assert asked.count == 1
@@ -241,7 +241,7 @@ def test_it_is_waited_until_somebody_says_so(tmp_path: Path, monkeypatch: pytest
 
 def test_at_the_timeout_it_is_told_what_is_missing(tmp_path: Path) -> None:
     """Which topic-partition, and how far."""
-    found = waiter(tmp_path).wait(0, pytest.fail)
+    found = until_reached(waiter(tmp_path).look, 0, pytest.fail)
     assert found == Waiting("p 2026-11-23T14: t-0 is committed up to 0 and has to come to 5", {("t", 0): (0, 5)})
 
 
@@ -255,7 +255,7 @@ def test_at_the_timeout_it_is_told_what_is_missing(tmp_path: Path) -> None:
 )
 def test_what_else_is_waited_for(tmp_path: Path, asked: Asked, start: datetime, text: str) -> None:
     """In a sentence; a Kafka that does not answer ends no wait."""
-    found = waiter(tmp_path, start, asked).wait(0, pytest.fail)
+    found = until_reached(waiter(tmp_path, start, asked).look, 0, pytest.fail)
     assert isinstance(found, Waiting)
     assert text in found.text
 
@@ -277,7 +277,7 @@ def test_a_store_that_is_away_for_a_moment_ends_no_wait(tmp_path: Path, monkeypa
             batches(tmp_path, 1)
 
     monkeypatch.setattr("lakeingest.operations.wait.time", SimpleNamespace(sleep=pause))
-    assert isinstance(waiter(tmp_path).wait(None, told.append), Row)
+    assert isinstance(until_reached(waiter(tmp_path).look, None, told.append), Row)
     assert "cannot be read" in told[1]
 
 
