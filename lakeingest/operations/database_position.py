@@ -1,8 +1,8 @@
 """Up to which place in a database's log the table of its change events holds everything that Kafka has.
 
-An event of PostgreSQL names the end of the transaction before it (`_position.commit`). So a topic-partition that is
-consumed up to an event has all that transactions up to that end wrote, and no half of a transaction is claimed. Of
-MySQL and MariaDB it is what stands before the event itself: their events do not say where their transaction began.
+Transactions come in the order of their commits. An event lies in the log before the commit of its own transaction, so
+that all which was committed up to the event has come, and no half of a transaction is claimed. PostgreSQL's events also
+name the end of the transaction before (`_position.commit`), which may lie behind the event.
 
 The newest event of a partition is that of a row, or of a delete that is remembered. One that a transform drops shows in
 neither: the claim is earlier then, never later.

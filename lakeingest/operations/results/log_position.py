@@ -26,8 +26,17 @@ class LogPosition:
     reason: str = ""
 
     def reaches(self, target: Sequence[int]) -> bool:
-        """Whether a place is behind, or the same: see `parse`."""
-        return self.place is not None and self.place[: len(target)] >= tuple(target)
+        """Whether the table holds everything up to a place: see `database_position.parse`.
+
+        Transactions come in the order of their commits. So an event behind a place, which is before its own commit, says
+        that all which was committed up to there has come.
+        """
+        if self.place is None:
+            return False
+        commit, event, _ = self.place
+        if len(target) > 1:
+            return (commit, event) >= tuple(target)
+        return commit > target[0] or (commit >= _BINLOGS and event >= target[0])
 
     @property
     def text(self) -> str:
@@ -38,9 +47,9 @@ class LogPosition:
         if commit < _BINLOGS:
             place = f"position {event} of binlog {commit}"
         else:
-            place = str(commit)
-            if commit < 2**64:
-                place += f" ({commit >> 32:X}/{commit & 0xFFFFFFFF:X} as PostgreSQL writes it)"
+            place = str(end := max(commit, event))
+            if end < 2**64:
+                place += f" ({end >> 32:X}/{end & 0xFFFFFFFF:X} as PostgreSQL writes it)"
         at = f"; the database committed its newest event at {self.at:%Y-%m-%d %H:%M:%S} UTC" if self.at else ""
         return f"holds all that Kafka has of the database's log up to {place}{at}"
 

@@ -114,7 +114,7 @@ def test_all_of_each_transaction_up_to_the_claim_is_committed(
     if place is None:
         return
     for each, count in zip(events, counts, strict=True):
-        assert all(ends[transaction] > place[0] for _, _, transaction in each[count:])
+        assert all(ends[transaction] > max(place) for _, _, transaction in each[count:])
 
 
 @pytest.mark.parametrize(
@@ -137,12 +137,26 @@ def test_what_is_no_place(text: str) -> None:
         parse(text)
 
 
+BINLOG, WAL = (3, 1547, 0), (2**24 + 20, 2**24 + 10, 0)
+
+
 @pytest.mark.parametrize(
-    ("target", "is_reached"), [((20,), True), ((21,), False), ((20, 21), True), ((20, 22), False), ((19, 99), True)]
+    ("place", "target", "is_reached"),
+    [
+        (BINLOG, (3, 1547), True),
+        (BINLOG, (3, 1548), False),
+        (BINLOG, (2, 9999), True),
+        (BINLOG, (2,), True),
+        (BINLOG, (3,), False),
+        (WAL, (2**24 + 19,), True),
+        (WAL, (2**24 + 20,), False),
+        ((2**24 + 20, 2**24 + 30, 0), (2**24 + 30,), True),
+        ((2**24 + 20, 2**24 + 30, 0), (2**24 + 31,), False),
+        (None, (0,), False),
+    ],
 )
-def test_a_place_that_is_reached(target: tuple[int, ...], *, is_reached: bool) -> None:
-    assert LogPosition(LATE.place, AT).reaches(target) is is_reached
-    assert not LogPosition(reason="x").reaches(target)
+def test_a_place_that_is_reached(place: Any, target: tuple[int, ...], *, is_reached: bool) -> None:
+    assert LogPosition(place).reaches(target) is is_reached
 
 
 def test_how_a_place_is_said() -> None:
