@@ -28,8 +28,8 @@ class LogPosition:
     def reaches(self, target: Sequence[int]) -> bool:
         """Whether the table holds everything up to a place: see `database_position.parse`.
 
-        Transactions come in the order of their commits. So an event behind a place, which is before its own commit, says
-        that all which was committed up to there has come.
+        Transactions come in the order of their commits. So an event behind a place, which is before its own commit,
+        says that all has come which was committed up to there.
         """
         if self.place is None:
             return False
