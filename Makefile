@@ -45,7 +45,7 @@ test: venv ## Format, lint, types, and the tests that are not slow; stops at the
 NO_MATRIX := not faults and not soak and not cluster and not readers and not matrix and not notebooks and not report \
   and not alerts and not infra
 test-long: venv ## The slow tests; CI runs them behind `make test`
-	$(BIN)/pytest -m "slow and $(NO_MATRIX)" $(TWO)
+	$(BIN)/pytest -m "slow and $(NO_MATRIX)" $(TWO) --durations 40
 
 test-unit: venv ## The tests that need neither servers nor Spark
 	$(BIN)/pytest tests/unit $(TWO)

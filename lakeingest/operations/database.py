@@ -235,10 +235,13 @@ class _DatabaseReading:
         tests = [f"d.{name} IS DISTINCT FROM r.{name}" for name in map(self._quoted, value_columns)]
         quoted = [*map(self._quoted, self._keys)]
         keys = ", ".join(f"coalesce(d.{name}, r.{name}) AS key_{at}" for at, name in enumerate(quoted))
+        # One column for all: rules of Spark take each alias of a part of WHERE with and without the others.
+        marks = (f"CASE WHEN {test} THEN '{at}' END" for at, test in enumerate(tests))
+        changed = f"concat_ws(',', {', '.join(marks)})" if tests else "''"
         on_database, on_lake = f"d.{quoted[0]} IS NOT NULL", "r._topic IS NOT NULL"
         text = (
             f"SELECT CASE WHEN NOT {on_lake} THEN 'missing' WHEN NOT {on_database} THEN 'extra' ELSE 'different' END "
-            f"AS kind, {', '.join((keys, *(f'{test} AS differs_{at}' for at, test in enumerate(tests))))} "
+            f"AS kind, {keys}, {changed} AS changed "
             "FROM {database} AS d FULL JOIN {rows} AS r "
             f"ON {' AND '.join(f'd.{name} = r.{name}' for name in quoted)} "
             f"WHERE NOT {on_lake} OR NOT {on_database} OR {' OR '.join(tests) or 'false'}"
@@ -252,9 +255,9 @@ class _DatabaseReading:
         rows = self._main.query(text, {"database": database, "rows": self._main.view})
         for row in sorted(rows, key=lambda row: (_KINDS.index(row["kind"]), row["place"])):
             counts[row["kind"]] = row["of_kind"]
-            columns = (name for at, name in enumerate(value_columns) if row[f"differs_{at}"])
-            changed = tuple(columns) if row["kind"] == "different" else ()
-            different.append(DifferentKey(self._key(row), row["kind"], changed))
+            numbers = row["changed"].split(",") if row["kind"] == "different" else ()
+            columns = tuple(value_columns[int(number)] for number in numbers)
+            different.append(DifferentKey(self._key(row), row["kind"], columns))
         return counts, tuple(different)
 
     def _quoted(self, name: str) -> str:

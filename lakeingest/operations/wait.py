@@ -61,8 +61,8 @@ def wait(config: PipelineConfig, period: str, timeout_s: float | None, says: Cal
         start = periods.read(period)
     except ValueError as error:
         raise UsageError(f'--complete "{period}": {error}', cure="name a period of the table's partition") from None
-    began, place = time.monotonic(), _Place(config)
-    waiter = Waiter(config, place.storage, start, lambda: place.broker, lambda: place.tables)
+    began, access = time.monotonic(), _Access(config)
+    waiter = Waiter(config, access.storage, start, lambda: access.broker, lambda: access.tables)
     end = until_reached(waiter.look, timeout_s, says)
     state: dict[str, Any] = {"complete_since": end.since} if isinstance(end, Row) else {"waits_for": end.text}
     if isinstance(end, Waiting):
@@ -99,11 +99,11 @@ def wait_for_position(
             f"the records of {config.name!r} have no place in a database's log",
             cure="write decode.envelope, or drop it",
         )
-    target, place, began = database_position.parse(position), _Place(config), time.monotonic()
+    target, access, began = database_position.parse(position), _Access(config), time.monotonic()
 
     def look() -> LogPosition | Waiting:
-        topics = place.broker.topics()
-        state = answer(place, lambda reader: database_position.position(reader, lags(reader.standing(), topics)))
+        topics = access.broker.topics()
+        state = answer(access, lambda reader: database_position.position(reader, lags(reader.standing(), topics)))
         return state if state.reaches(target) else Waiting(f"{config.name} {position}: {state.text}")
 
     end = until_reached(look, timeout_s, says)
@@ -151,7 +151,7 @@ def until_reached(
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Access:
     """Where the tables and the records are; each is asked for when it is needed first."""
 
     config: PipelineConfig

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from support.pipelines import World
-from support.records import Record
+from support.pipelines.command_line import Command
+from support.records import Record, produce
 from support.records.change_events import event, key, named, schema, value
 
 from lakeingest.delta.receipt import Counts
@@ -214,3 +217,42 @@ def test_events_that_a_transform_has_flattened(world: World) -> None:
     assert world.run() == Counts(5, 4, 0, 1)
     assert read(world, "_change") == [(1, "paid", "a", "update")]
     assert not [name for name in world.rows()[0] if name.startswith("__")]
+
+
+@pytest.mark.slow
+def test_a_table_for_each_topic_of_a_database(
+    world: World, stack: Addresses, tmp_path: Path, lakeingest: Command
+) -> None:
+    """Their keys have other columns; an ALTER that one table's mode refuses does not stop the other."""
+    coded = {"code": {"type": "string"}, "amount": {"type": "int32"}}
+    wider = {"code": {"type": "string"}, "amount": {"type": "string"}}
+
+    def record(op: str, at: int, columns: Mapping[str, Any], **values: Any) -> Record:
+        fields = [{"type": "string", "field": "code", "optional": True}]
+        code = json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": {"code": values["code"]}})
+        return Record(value(schema(columns), event(op, values, at)), code.encode(), 0)
+
+    names = {each: f"{world.name}.public.{each}" for each in ("orders", "coins")}
+    produce(stack, names["orders"], HISTORY, 1)
+    produce(
+        stack,
+        names["coins"],
+        [
+            record("c", 10, coded, code="a", amount=1),
+            record("c", 11, coded, code="b", amount=2),
+            record("u", 12, wider, code="a", amount="much"),
+            record("d", 13, coded, code="b", amount=2),
+        ],
+        1,
+    )
+    file = tmp_path / "shop.yaml"
+    pattern = f"{re.escape(world.name)}\\.public\\..*"
+    tables = {"path": "s3a://lake/{topic}", "mode": "upsert", "keys": "key"}
+    file.write_text(json.dumps(world.values(name="{topic}", source={"topics": {"pattern": pattern}}, table=tables)))
+    done = lakeingest("run", file, "--until-caught-up", "--log-format", "none", "--output", "json")
+    assert done.code == 0, done.err
+    outcomes = {each["pipeline"]: (each["accepted"], each["refused"]) for each in done.data["pipelines"]}
+    assert outcomes == {names["orders"]: (8, 0), names["coins"]: (3, 1)}
+    rows = {each: world.spark.read.load(f"s3a://lake/{name}").orderBy("_key") for each, name in names.items()}
+    assert [tuple(row) for row in rows["orders"].select("id", "status", "doc").collect()] == EXPECTED
+    assert [tuple(row) for row in rows["coins"].select("code", "amount").collect()] == [("a", 1)]

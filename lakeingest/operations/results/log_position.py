@@ -51,7 +51,7 @@ class LogPosition:
             if end < 2**64:
                 place += f" ({end >> 32:X}/{end & 0xFFFFFFFF:X} as PostgreSQL writes it)"
         at = f"; the database committed its newest event at {self.at:%Y-%m-%d %H:%M:%S} UTC" if self.at else ""
-        return f"holds all that Kafka has of the database's log up to {place}{at}"
+        return f"the table holds all that Kafka has of the database's log up to {place}{at}"
 
     def to_json(self) -> dict[str, Any]:
         """commit, event, row, at; or reason."""

@@ -94,8 +94,7 @@ class Status(Showable):
                 for p in self.partitions
             ],
         )
-        if self.position:
-            yield f"the table {self.position.text}" if self.position.place else self.position.text
+        yield from [self.position.text] if self.position else []
         yield TextTable(
             "last commits",
             _COMMITS,
