@@ -59,8 +59,12 @@ record is asked of the others.
 DELETES = "_raw_deletes"
 """Whether a record deletes the row of its key: BOOLEAN, never null; there where records have a key alone."""
 OPERATION = "_op"
-"""Column of a table of mode changelog: what a record does to the row of its key: `UPSERT` or `DELETE`."""
+"""Column of a table in which deletes are rows: what a record does to the row of its key: `UPSERT` or `DELETE`."""
 UPSERT, DELETE = "upsert", "delete"
+VALID_FROM, VALID_TO = "_valid_from", "_valid_to"
+"""Columns of a table of mode history, TIMESTAMP: a version of a key is valid from the one to before the other, which is
+null for the newest.
+"""
 
 REFUSED, DROPPED = "_refused", "_dropped"
 """Whether a record is refused, or dropped as declared: BOOLEAN, never null."""

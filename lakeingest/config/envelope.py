@@ -9,14 +9,14 @@ from pydantic import Field
 
 from lakeingest.config.base import Mistake, Part
 from lakeingest.config.formats import brings_schema
-from lakeingest.schema.debezium import CHANGE, CHANGES, POSITION
+from lakeingest.schema.debezium import CHANGE, CHANGED_AT, CHANGES, POSITION
 
 if TYPE_CHECKING:
     from lakeingest.config.parts import Decode
     from lakeingest.config.row_mode import RowMode
     from lakeingest.config.transform import Transform
 
-_KEYED = ("upsert", "changelog")
+_KEYED = ("upsert", "changelog", "history")
 _STEPS = frozenset({"drop", "keep", "mask", "where"})
 """Steps that leave the other columns as they are."""
 
@@ -49,7 +49,9 @@ def with_row_mode(file: Any) -> Any:
     if table.get("mode") not in _KEYED:
         return {**file, "decode": {"on_null": "ignore", **file["decode"]}}
     marker = {"field": CHANGE, "values": [CHANGES["d"]]}
-    return {**file, "table": {"order_by": [POSITION], "on_tombstone": "ignore", "on_delete_marker": marker, **table}}
+    keyed = {"order_by": [POSITION], "on_tombstone": "ignore", "on_delete_marker": marker}
+    dated = {"valid_from": CHANGED_AT} if table["mode"] == "history" else {}
+    return {**file, "table": {**keyed, **dated, **table}}
 
 
 def mistakes(decode: Decode, table: RowMode | None, steps: Sequence[Transform]) -> Iterator[Mistake]:

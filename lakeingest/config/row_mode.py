@@ -30,42 +30,50 @@ class DeleteMarker(Part):
 class RowMode(Part):
     """How the rows of the table come about."""
 
-    mode: Literal["append", "changelog", "upsert"] = Field(
+    mode: Literal["append", "changelog", "history", "upsert"] = Field(
         "append",
         description="append: each record is a row. upsert: the table has the latest row of each key, whatever the "
         "order in which its records come. changelog: each record is a row, whose _op says what it does to the row of "
-        "its key (upsert or delete); `lakeingest sql` gives the view that shows the latest rows.",
+        "its key (upsert or delete); `lakeingest sql` gives the view that shows the latest rows. history: the same, "
+        "and _valid_from and _valid_to say when each version of a key was valid.",
     )
     keys: Annotated[Literal["key"] | tuple[FieldPath, ...], Kind("key, or list of fields")] = Field(
         (),
-        description="Of the modes upsert and changelog: the fields that make a key, as the table has them (dotted for "
+        description="Of the modes other than append: the fields that make a key, as the table has them (dotted for "
         "nested ones); or key: the record's own, as decode.key reads it. A record in which one of them is null is "
         "refused.",
         examples=[["order_id"], "key"],
     )
     order_by: Annotated[tuple[FieldPath, ...], Kind("list of fields")] = Field(
         (),
-        description="Of the modes upsert and changelog: which of two records of a key is the later one: that with the "
+        description="Of the modes other than append: which of two records of a key is the later one: that with the "
         "greater value of these fields, the first one first; where they are equal, the one with the greater topic, "
         "partition and offset. _timestamp is the record's own time. Default: topic, partition and offset alone.",
         examples=[["updated_at"]],
     )
     on_tombstone: Literal["delete", "ignore", "quarantine"] | None = Field(
         None,
-        description="Of the modes upsert and changelog: a record without a value: it deletes the row of its key, is "
+        description="Of the modes other than append: a record without a value: it deletes the row of its key, is "
         "dropped and counted, or set aside. Default: delete where keys is key and order_by has no field of the value, "
         "else quarantine.",
         examples=["delete"],
     )
     on_delete_marker: DeleteMarker | None = Field(
         None,
-        description="Of the modes upsert and changelog: a record with such a value deletes the row of its key. "
+        description="Of the modes other than append: a record with such a value deletes the row of its key. "
         "Default: none does.",
     )
     deletes: Literal["remove", "mark"] = Field(
         "remove",
         description="Of mode upsert: what a record that deletes does. remove: the row is gone. mark: it stays, with "
         "what the record says, and _op is delete; `lakeingest sql` gives the view without such rows.",
+    )
+    valid_from: FieldPath | None = Field(
+        None,
+        description="Of mode history: the TIMESTAMP from which on a version is valid (dotted for nested ones); where "
+        "it is null, and in a record without a value, the record's own time is. Default: _changed_at with "
+        "decode.envelope; else the first field of order_by, if it is a TIMESTAMP; else _timestamp.",
+        examples=["updated_at"],
     )
     change_feed: bool = Field(
         False,
@@ -77,6 +85,16 @@ class RowMode(Part):
     def upserts(self) -> bool:
         """Whether the table has the latest row of each key alone."""
         return self.mode == "upsert"
+
+    @property
+    def dated(self) -> bool:
+        """Whether the table says when each version of a key was valid."""
+        return self.mode == "history"
+
+    @property
+    def alters(self) -> bool:
+        """Whether a batch changes rows of those before it."""
+        return self.upserts or self.dated
 
     @property
     def keyed(self) -> bool:
@@ -102,7 +120,7 @@ class RowMode(Part):
     @property
     def marks(self) -> bool:
         """Whether records that delete are rows, and a column _op says so."""
-        return self.mode == "changelog" or (self.upserts and self.deletes == "mark")
+        return self.mode in ("changelog", "history") or (self.upserts and self.deletes == "mark")
 
     @property
     def tombstones(self) -> Literal["delete", "ignore", "quarantine"]:
@@ -121,10 +139,11 @@ def mistakes(mode: RowMode, decode: Decode | None, declared: Sequence[ddl.Column
         declared: the value's columns, behind the transforms; none where they are not known.
     """
     if not mode.keyed:
-        for name in ("keys", "order_by", "on_tombstone", "on_delete_marker", "deletes"):
+        for name in ("keys", "order_by", "on_tombstone", "on_delete_marker", "deletes", "valid_from"):
             # A default that is written out is no contradiction.
             if getattr(mode, name) != RowMode.model_fields[name].default:
-                yield Mistake(("table", name), "is of the modes upsert and changelog; write table.mode, or drop it")
+                modes = "mode history" if name == "valid_from" else "the modes upsert, changelog and history"
+                yield Mistake(("table", name), f"is of {modes}; write table.mode, or drop it")
         return
     if not mode.key_paths:
         yield Mistake(
@@ -143,6 +162,7 @@ def mistakes(mode: RowMode, decode: Decode | None, declared: Sequence[ddl.Column
             ("decode", "on_null"), "is of mode append; write table.on_tombstone (delete, ignore or quarantine) instead"
         )
     yield from _of_marks(mode, declared)
+    yield from _of_times(mode, declared)
     if mode.on_tombstone == "delete" and mode.key_paths and not mode.tombstone_has_order:
         value = [path for path in mode.key_paths if not _of_record(path)]
         needs = f"keys {', '.join(value)}" if value else f"order_by {', '.join({*mode.order_by} - {TIMESTAMP})}"
@@ -154,8 +174,10 @@ def mistakes(mode: RowMode, decode: Decode | None, declared: Sequence[ddl.Column
 
 
 def _of_marks(mode: RowMode, declared: Sequence[ddl.Column]) -> Iterator[Mistake]:
-    if mode.mode == "changelog" and mode.deletes == "mark":
-        yield Mistake(("table", "deletes"), "mark is of mode upsert: a changelog has each record as a row; drop it")
+    if not mode.upserts and mode.deletes == "mark":
+        yield Mistake(
+            ("table", "deletes"), f"mark is of mode upsert: in mode {mode.mode} each record is a row; drop it"
+        )
     required = ", ".join(column.name for column in declared if not column.nullable)
     if required and mode.marks and mode.tombstones == "delete":
         yield Mistake(
@@ -163,6 +185,16 @@ def _of_marks(mode: RowMode, declared: Sequence[ddl.Column]) -> Iterator[Mistake
             f'"delete" makes a row without a value here, but NOT NULL is declared for {required}; drop NOT NULL, or '
             "write quarantine or ignore",
         )
+
+
+def _of_times(mode: RowMode, declared: Sequence[ddl.Column]) -> Iterator[Mistake]:
+    if mode.valid_from is None:
+        return
+    where = ("table", "valid_from")
+    if not mode.dated:
+        yield Mistake(where, f"is of mode history, and table.mode is {mode.mode}; drop it")
+        return
+    yield from _fields(where, [mode.valid_from], declared)
 
 
 def _fields(where: tuple[str, ...], paths: Sequence[str], declared: Sequence[ddl.Column]) -> Iterator[Mistake]:

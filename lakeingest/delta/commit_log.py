@@ -51,9 +51,9 @@ class Commit:
     Attributes:
         version: the table's.
         time: when it was committed.
-        rows: what it made rows of: those of the data files that it wrote, as Delta counts them; of mode upsert the
-            records that it accepted.
-        files, bytes: of these data files.
+        rows: what it made rows of: those of the data files that it wrote, as Delta counts them; of mode history those
+            that it inserted, of mode upsert the records that it accepted.
+        files, bytes: of the data files that it wrote.
         changes: what became of the table's rows, in mode upsert; None elsewhere.
         seconds: how long the commit took behind the last data file; 0 where that was not seen.
     """
@@ -324,8 +324,11 @@ def _deleted_rows(entry: Mapping[str, Any]) -> int:
 
 def _commit(entry: Mapping[str, Any], receipt: Receipt) -> Commit:
     metrics = entry["operationMetrics"] or {}
-    if receipt.account is not None and entry["operation"] == "MERGE":
+    if entry["operation"] == "MERGE":
         changes, size = Changes.of(metrics), int(metrics.get("numTargetBytesAdded") or 0)
+        if receipt.account is None:
+            # Of mode history: its rows stay.
+            return Commit(entry["version"], entry["timestamp"], changes.inserted, receipt, changes.added, size)
         rows = receipt.account.counts.accepted
         return Commit(entry["version"], entry["timestamp"], rows, receipt, changes.added, size, changes=changes)
     rows, files, size = (int(metrics.get(f"num{name}", 0)) for name in ("OutputRows", "Files", "OutputBytes"))

@@ -24,13 +24,14 @@ from lakeingest.config.parts import Table as TableOptions
 from lakeingest.config.row_mode import DeleteMarker
 from lakeingest.delta import unlogged
 from lakeingest.errors import PipelineFileError
-from lakeingest.record import COORDINATES, RAW_VALUE, Refusal, diagnosis
+from lakeingest.record import COORDINATES, RAW_VALUE, TIMESTAMP, Refusal, diagnosis
 from lakeingest.schema import ddl
 from lakeingest.schema.debezium import CHANGE, CHANGES
 
 STAGE = "table"
 NULL_KEY = "NULL_KEY"
 NULL_ORDER = "NULL_ORDER"
+NULL_VALID_FROM = "NULL_VALID_FROM"
 
 
 class _WholeNumber(NamedTuple):
@@ -117,6 +118,7 @@ class LatestRows:
         marks: whether those that delete are rows, and the column _op says so.
         unlogged: the columns whose values some records do not have (see `unlogged`).
         has_emptying: whether a record may delete all rows, as a TRUNCATE of a database does. It has no key.
+        dated_by: of mode history: the field from whose value on a version is valid; None in other modes.
     """
 
     keys: tuple[ComparedField, ...]
@@ -128,6 +130,7 @@ class LatestRows:
     marks: bool = False
     unlogged: tuple[str, ...] = ()
     has_emptying: bool = False
+    dated_by: ComparedField | None = None
 
     @property
     def ordered(self) -> tuple[str, ...]:
@@ -183,6 +186,12 @@ class LatestRows:
         return struct_of(f"CAST({ddl.text(str(v))} AS {kind})" for v, kind in zip(values, kinds, strict=True))
 
     @property
+    def valid_from(self) -> Column:
+        """TIMESTAMP: from when on a version is valid; the record's own time where it says none."""
+        assert self.dated_by is not None
+        return F.coalesce(F.col(self.dated_by.sql), F.col(TIMESTAMP))
+
+    @property
     def deletes(self) -> Column:
         """BOOLEAN, never null: whether a record deletes the row of its key."""
         marked = F.lit(False)
@@ -202,6 +211,11 @@ class LatestRows:
             order = reduce(or_, (field.absent for field in self.order))
             message = "is null or NaN, and says which record is the latest"
             refusals.append(Refusal(STAGE, order, lambda: diagnosis(NULL_ORDER, _absent(self.order, message))))
+        if self.dated_by is not None:
+            timeless = F.lit("has no time from which on it is valid: neither a field's nor its own")
+            refusals.append(
+                Refusal(STAGE, self.valid_from.isNull(), lambda: diagnosis(NULL_VALID_FROM, timeless)),
+            )
         return tuple(refusals)
 
 
@@ -214,7 +228,7 @@ def of(options: TableOptions, columns: T.StructType, unshown: Collection[str] = 
     """How the latest row of a key is known, of records with these columns.
 
     Args:
-        options: those of the pipeline file, of mode upsert or changelog.
+        options: those of the pipeline file, of another mode than append.
         columns: the table's.
         unshown: those of whose values nothing may be in the log (see `statistics.in_the_clear`).
 
@@ -234,10 +248,16 @@ def of(options: TableOptions, columns: T.StructType, unshown: Collection[str] = 
     keys, order = fields("keys", options.key_paths), fields("order_by", options.order_by)
     delete_marker = options.on_delete_marker
     marker = fields("on_delete_marker.field", [delete_marker.field]) if delete_marker else ()
+    dated_by = fields("valid_from", [options.valid_from or _dated_by(order)]) if options.dated else ()
+    problems += (
+        f'table.valid_from: "{each.path}" is {each.type.simpleString()}, and has to be a TIMESTAMP'
+        for each in dated_by
+        if not isinstance(each.type, T.TimestampType)
+    )
     if problems:
         raise PipelineFileError(
             f"no table can have the latest row of each key like this: {'; '.join(problems)}",
-            cure="correct table.keys, table.order_by and table.on_delete_marker in the pipeline file",
+            cure="correct these options in the pipeline file",
             problems=tuple(problems),
         )
     by_tombstone, is_log = options.tombstones == "delete", not options.upserts
@@ -252,8 +272,14 @@ def of(options: TableOptions, columns: T.StructType, unshown: Collection[str] = 
         is_log,
         options.marks,
         missing,
-        has_emptying=options.removes and unlogged.are_events(columns),
+        has_emptying=(options.removes or options.dated) and unlogged.are_events(columns),
+        dated_by=next(iter(dated_by), None),
     )
+
+
+def _dated_by(order: Sequence[ComparedField]) -> str:
+    """The field from whose value on a version is valid, where the file does not say it."""
+    return next((field.path for field in order[:1] if isinstance(field.type, T.TimestampType)), TIMESTAMP)
 
 
 def struct_of(names: Iterable[str]) -> str:

@@ -52,7 +52,7 @@ def of_config(config: PipelineConfig, ledger: SchemaLedger) -> dict[str, str]:
     if config.table.keyed:
         properties[_name(_ROWS, config.known_as)] = _packed(row_options(config))
     properties |= kinds.properties("table") | contract(config)
-    properties |= readers.properties(config.readers, rows_change=config.table.upserts) | _feed({}, config)
+    properties |= readers.properties(config.readers, rows_change=config.table.alters) | _feed({}, config)
     return properties | ({_name(_SCHEMAS, config.known_as): _packed(ledger.to_json())} if ledger.entries else {})
 
 
@@ -156,7 +156,8 @@ def partitions(properties: Mapping[str, str], pipeline: str) -> tuple[Mapping[st
 def row_options(config: PipelineConfig) -> dict[str, Any]:
     """What of table.mode decides about rows, as JSON has it."""
     table = config.table
-    return {"mode": table.mode, "keys": [*table.key_paths], "order_by": [*table.order_by], "deletes": table.deletes}
+    rows = {"mode": table.mode, "keys": [*table.key_paths], "order_by": [*table.order_by], "deletes": table.deletes}
+    return rows | ({"valid_from": [table.valid_from] if table.valid_from else []} if table.dated else {})
 
 
 def rows_of(properties: Mapping[str, str], pipeline: str) -> dict[str, Any]:

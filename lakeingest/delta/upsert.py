@@ -22,8 +22,7 @@ from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from lakeingest.config.maintenance import TARGET
-from lakeingest.delta import commit_log, coordinates, kinds, statistics, unlogged
-from lakeingest.delta.commit import LAST_VERSION
+from lakeingest.delta import commit_log, coordinates, kinds, merge_statement, statistics, unlogged
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.latest import LatestRows, struct_of
 from lakeingest.delta.maintenance import optimize
@@ -33,24 +32,15 @@ from lakeingest.errors import TableChanged
 from lakeingest.record import COORDINATES, DELETES, Frontier, OffsetRanges
 from lakeingest.schema import ddl
 from lakeingest.schema.debezium import UNAVAILABLE
-from lakeingest.spark import frames
 from lakeingest.spark.failures import storage_failures
 from lakeingest.spark.session import setting
-from lakeingest.spark.settings import CODEC, USER_METADATA
+from lakeingest.spark.settings import USER_METADATA
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_SETTINGS = {
-    "userMetadata": USER_METADATA,
-    "txnAppId": "spark.databricks.delta.write.txnAppId",
-    "txnVersion": "spark.databricks.delta.write.txnVersion",
-    "compression": CODEC,
-    "optimizeWrite": "spark.databricks.delta.optimizeWrite.enabled",
-}
-"""Option of Delta's writer → the setting from which a MERGE takes it."""
 _PROPERTIES = {**kinds.properties("deletes"), statistics.LISTED: ",".join(COORDINATES)}
 """Of the table of deleted keys: its log has no key."""
 _OWN = ("pipeline", *COORDINATES, "deleted_at")
@@ -83,15 +73,10 @@ class Upsert:
             rows: accepted records, no two of them of one key, with _raw_deletes.
             options: of Delta's writer.
         """
-        settings = {_SETTINGS[name]: value for name, value in options.items() if name in _SETTINGS}
-        if options["mergeSchema"] == "true":
-            # In a commit before, of no rows: Delta 4.0 adds no column by a MERGE that names it.
-            table.append(rows.drop(DELETES).where("false"), {"mergeSchema": "true"})
-        with frames.view(rows, self.session) as view, setting(self.session, settings):
-            self.session.sql(self.statement(table, view, rows.columns)).collect()
-            version = self.session.conf.get(LAST_VERSION, None)
-        if table.spark is not self.session and version is not None:
-            table.spark.conf.set(LAST_VERSION, version)
+        merge_statement.add_columns(table, rows.drop(DELETES), options)
+        merge_statement.commit(
+            self.session, table, rows, options, lambda view: self.statement(table, view, rows.columns)
+        )
 
     def statement(self, table: Table, view: str, columns: list[str]) -> str:
         """The MERGE, in SQL: every column is assigned by its name, since Delta makes structs of nulls by `UPDATE *` in

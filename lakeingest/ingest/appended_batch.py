@@ -1,4 +1,6 @@
-"""The commit of a batch of mode append: each accepted record becomes a row, in the pass that decides about it."""
+"""The commit of a batch whose accepted records all become rows, which stay; but for mode history in the pass that
+decides about them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakeingest import transform
 from lakeingest.delta.receipt import Account, Receipt
+from lakeingest.ingest import version_batch
 from lakeingest.ingest.decided import Decided, certain, counts_of
 
 if TYPE_CHECKING:
@@ -24,7 +27,8 @@ def write(
         kafka: the records, which need not be read again.
         existing_count: how many records of the batch one of the tables holds already.
     """
-    commit = execution.commit_rows(decided.accepted, execution.sums_chain.chained(receipt), decided.batch)
+    chained = execution.sums_chain.chained(receipt)
+    commit = version_batch.commit_rows(execution, decided.accepted, chained, decided.batch)
     metrics = decided.observation.get
     counts = counts_of(metrics, commit.rows, existing_count)
     counts, left_out = certain(receipt, counts, transform.left_out(decided.batch.shape.stages, metrics))

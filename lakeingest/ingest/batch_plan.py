@@ -35,6 +35,8 @@ from lakeingest.record import (
     TIMESTAMP,
     UNDECODED,
     UPSERT,
+    VALID_FROM,
+    VALID_TO,
     Refusal,
     count_where,
     diagnosis,
@@ -164,6 +166,9 @@ class BatchPlan:
             decided = decided.withColumn(DELETES, self.latest.deletes & ~undecoded & ~keyless)
             undecoded = undecoded | keyless | deletes
             refused = refused & ~deletes
+            if self.latest.dated_by is not None:
+                times = {VALID_FROM: self.latest.valid_from, VALID_TO: F.lit(None).cast("timestamp")}
+                decided = decided.withColumns(times)
             if self.latest.marks:
                 decided = decided.withColumn(OPERATION, F.when(deletes, DELETE).otherwise(UPSERT))
                 # It becomes a row, so that it needs a partition; what rules ask of values is not asked of it.

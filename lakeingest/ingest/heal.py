@@ -3,7 +3,8 @@
 1. What was committed over a RESTORE is taken back (`restores.undo`).
 2. Marks of replays, and rows of late records, say what the tables say again.
 3. Of mode upsert, what another job deleted behind the newest batch is taken out (`latest_batch.take_out_deleted`);
-   batches that have no account get one (`recovery.settle`).
+   of mode history, versions end where others' rows are behind them (`version_batch.mend_newest`); batches that have no
+   account get one (`recovery.settle`).
 4. Rows of quarantine whose batches a RESTORE took back are withdrawn, before the run's first batch reads their records
    again (`restores.withdraw`).
 
@@ -13,10 +14,11 @@ Between 1 and 2 the job looks whether it may go on. Behind this, no code knows o
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from lakeingest.delta import replay_marks
 from lakeingest.delta.pipeline_tables import PipelineTables
-from lakeingest.ingest import latest_batch, recovery, restores
+from lakeingest.ingest import latest_batch, recovery, restores, version_batch
 from lakeingest.ingest.events import Committed
 from lakeingest.ingest.job import Logs
 from lakeingest.ingest.microbatch import MicroBatchExecution
@@ -60,6 +62,8 @@ def settle(
         replay_marks.settle(tables)
         restores.withdraw_late(tables, logs.run)
     if logs.job.newest is not None:
-        latest_batch.take_out_deleted(execution, logs.job.newest.receipt, lambda: execution.plan(strict=False))
+        plan = partial(execution.plan, strict=False)
+        latest_batch.take_out_deleted(execution, logs.job.newest.receipt, plan)
+        version_batch.mend_newest(execution, logs.job.newest, plan)
     settled = recovery.settle(execution, logs.job, logs.accounts, first, looked=lost, accept_gap=accept_gap)
     return settled or recovery.unreported(execution, logs.job, reported)

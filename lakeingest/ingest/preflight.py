@@ -303,10 +303,10 @@ def _check_rows(table: Table, config: PipelineConfig, properties: Mapping[str, s
             "pipeline another table.path and let it read its topics from the beginning",
         )
     makers = sorted(table_properties.makers(properties).keys() - {config.known_as})
-    if makers and config.table.upserts:
+    if makers and config.table.alters:
         raise TableMismatch(
-            f"{table} is written by pipeline {makers[0]!r} too, and table.mode is upsert: which of two rows is the "
-            "latest only one pipeline can tell",
+            f"{table} is written by pipeline {makers[0]!r} too, and table.mode is {config.table.mode}: which of two "
+            "rows is the latest only one pipeline can tell",
             cure="give this pipeline a table of its own, or let one pipeline read all topics",
         )
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta import commit_log, coordinates, quarantine, replay_marks
+from lakeingest.delta import commit_log, coordinates, quarantine, replay_marks, versions
 from lakeingest.delta.commit_log import Commit, CommitLog, beside
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.pipeline_tables import PipelineTables
@@ -85,8 +85,11 @@ def _undo(tables: PipelineTables, newest: Commit | None, names: Collection[str])
         return False
 
     def is_own(entry: Mapping[str, Any]) -> bool:
-        receipt = Receipt.from_json(entry["userMetadata"])
-        return entry["version"] == newest.version or (receipt is not None and receipt.pipeline in names)
+        metadata = entry["userMetadata"]
+        if entry["version"] == newest.version or metadata == versions.mark(tables.config.known_as):
+            return True
+        receipt = Receipt.from_json(metadata)
+        return receipt is not None and receipt.pipeline in names
 
     if not TableHistory(tables.main).take_back(first, is_own):
         raise TableMismatch(

@@ -21,6 +21,8 @@ from lakeingest.record import (
     SCHEMA_ID,
     TIMESTAMP,
     TOPIC,
+    VALID_FROM,
+    VALID_TO,
     is_reserved,
 )
 from lakeingest.schema import ddl, model, transforms
@@ -71,8 +73,7 @@ def key_type(config: PipelineConfig, table: Schema | None) -> DataType | None:
 def of_value(config: PipelineConfig, table: StructType) -> StructType:
     """The table's columns without those that lakeingest computes: coordinates and the like, and partitions."""
     computed = {name.lower() for part in config.partition for name in partition_format.computed(part)}
-    if config.table.marks:
-        computed.add(OPERATION)
+    computed |= {field.name for field in _of_mode(config)}
     return StructType([f for f in table if not is_reserved(f.name) and f.name.lower() not in computed])
 
 
@@ -87,7 +88,8 @@ def with_partitions(config: PipelineConfig, value: StructType, table: StructType
 def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
     """The table's columns but for partition columns: coordinates, timestamp, key, headers, value, rescued.
 
-    _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _op STRING (where deletes are rows), _key (as
+    _topic STRING, _partition INT, _offset BIGINT, _timestamp TIMESTAMP, _op STRING (where deletes are rows),
+    _valid_from TIMESTAMP, _valid_to TIMESTAMP (in mode history), _key (as
     decode.key and the steps say), _headers ARRAY<STRUCT<key: STRING, value: BINARY>>, _schema_id INT, or STRING of AWS
     Glue (where a registry holds the schema), the value's columns, _rescued STRING (not for text and bytes); none that
     the steps drop. The coordinates come first: Delta keeps statistics of the first 32 columns.
@@ -104,13 +106,13 @@ def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
             T.StructField(TIMESTAMP, T.TimestampType()),
         ]
     )
-    if config.table.marks:
-        if any(field.name.lower() == OPERATION for field in shape.table):
+    for each in _of_mode(config):
+        if any(field.name.lower() == each.name for field in shape.table):
             raise PipelineFileError(
-                f"the schema of the records has a column {OPERATION}, and so has the table",
-                cure=f"give the records' one another name: schema: {{names: {{{OPERATION}: operation}}}}",
+                f"the schema of the records has a column {each.name}, and so has the table",
+                cure=f"give the records' one another name: schema: {{names: {{{each.name}: record{each.name}}}}}",
             )
-        columns.add(OPERATION, T.StringType())
+        columns.add(each)
     if (key := shape.table_key) is not None:
         columns.add(KEY, key)
     if config.decode.headers and HEADERS not in dropped:
@@ -121,6 +123,14 @@ def table_columns(config: PipelineConfig, shape: Shape) -> StructType:
         columns.add(declared)
     if config.decode.value.format not in ("string", "bytes") and RESCUED not in dropped:
         columns.add(RESCUED, T.StringType())
+    return columns
+
+
+def _of_mode(config: PipelineConfig) -> list[T.StructField]:
+    """The columns that table.mode adds."""
+    columns = [T.StructField(OPERATION, T.StringType())] if config.table.marks else []
+    if config.table.dated:
+        columns += [T.StructField(name, T.TimestampType()) for name in (VALID_FROM, VALID_TO)]
     return columns
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakeingest.config import PipelineConfig
-from lakeingest.record import COORDINATES, DELETE, OPERATION
+from lakeingest.record import COORDINATES, DELETE, OPERATION, VALID_TO
 from lakeingest.schema import ddl
 
 
@@ -26,6 +26,8 @@ def query(config: PipelineConfig, table: str, quote: str) -> str:
     stays = f"c.{OPERATION} <> '{DELETE}'"
     if config.table.upserts:
         return f"SELECT c.* FROM {table} AS c WHERE {stays}"
+    if config.table.dated:
+        return f"SELECT c.* FROM {table} AS c WHERE c.{VALID_TO} IS NULL"
     keys = ", ".join(map(quoted, config.table.key_paths))
     order = ", ".join(f"{quoted(path)} DESC" for path in (*config.table.order_by, *COORDINATES))
     same = " AND ".join(f"c.{name} = l.{name}" for name in COORDINATES)

@@ -59,14 +59,14 @@ def maintain(
         extend.tell(listening, config.name, event)
         on_event(event)
 
-    if config.table.upserts and not request.dry_run:
+    if config.table.alters and not request.dry_run:
         request = replace(request, before_commit=_MergeTurns(tables).wait)
     results = maintenance.maintain(tables, owner.storage, request, tell)
     return MaintenanceResult(config.name, results, dry_run=request.dry_run)
 
 
 class _MergeTurns:
-    """Takes turns with a run of mode upsert: a MERGE begins anew where a compaction has rewritten files that it read.
+    """Takes turns with a run that merges: a MERGE begins anew where a compaction has rewritten files that it read.
 
     A compaction of the main table begins behind a commit of the run, and the next one behind another. So no batch
     begins anew twice, and a run is never kept from committing.

@@ -1,4 +1,4 @@
-"""What batches like the sample would rewrite of a table of mode upsert: the files that may have their keys."""
+"""What batches like the sample would rewrite of a table whose rows they change: the files that may have their keys."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def of_sample(config: PipelineConfig, latest: LatestRows, accepted: DataFrame) -
         state = OfflineLog(config.table.identifier, endpoints.storage(config)).state
     except Unreadable:
         return None
-    keys = sorted(_plain(row[0]) for row in accepted.selectExpr(key.sql).distinct().collect())
+    # An event that empties the table has no key.
+    of_records = accepted.where(f"{key.sql} IS NOT NULL").selectExpr(key.sql).distinct()
+    keys = sorted(_plain(row[0]) for row in of_records.collect())
     if not keys or not state.files:
         return None
     steps = path_names(config.columns, key.path)

@@ -148,9 +148,10 @@ class _Sample:
             )
 
     def _merge(self, batch: BatchPlan, accepted: DataFrame) -> MergeForecast | None:
-        if batch.latest is None or batch.latest.is_log or self.columns is None:
+        config = self.execution.config
+        if batch.latest is None or not config.table.alters or self.columns is None:
             return None
-        return merge_forecast.of_sample(self.execution.config, batch.latest, accepted)
+        return merge_forecast.of_sample(config, batch.latest, accepted)
 
     def _rewrites(self, target: StructType) -> dict[str, int] | None:
         config, columns = self.execution.config, self.columns

@@ -148,6 +148,26 @@ def test_a_table_that_is_emptied(world: World, most: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("most", [pytest.param(2, marks=pytest.mark.faults), 100])
+def test_versions_of_a_table_that_is_emptied(world: World, most: int) -> None:
+    """They end with the event that empties the table, also those that come late; each by the database's clock."""
+    before = [change("c", row(id, "new", "a"), 10 + id) for id in (1, 2, 3)]
+    behind = [change("c", row(2, "again", "b"), 40), EMPTIED, change("u", row(3, "late", UNLOGGED), 20)]
+    world.produce(*before, *behind, change("c", row(1, "last", "d"), 50), tombstone(1))
+    history = {"mode": "history", "keys": ["id"]}
+    assert world.run(table=history, trigger={"max_records": most}) == Counts(8, 7, 0, 1)
+    names = ("_valid_from", "_valid_to")
+    times = [
+        tuple(each[name] and round(each[name].timestamp() * 1000) % 1000 for name in names) for each in world.rows()
+    ]
+    assert times == [(11, 30), (12, 30), (13, 20), (40, None), (30, 30), (20, 30), (50, None)]
+    assert [(each["doc"], each["_unavailable"]) for each in world.rows() if each["_unavailable"]] == [
+        (None, {"doc": None})
+    ]
+    assert world.ingestion(table=history).audit().conserved
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [{"mode": "changelog", "keys": ["id"]}, {}], ids=["changelog", "append"])
 def test_each_event_is_a_row(world: World, table: dict[str, Any]) -> None:
     world.produce(*HISTORY)

@@ -17,7 +17,7 @@ from support.records.registered import maybe, record
 from lakeingest.local import Addresses
 
 pytestmark = pytest.mark.slow
-MODES = ["upsert", "changelog"]
+MODES = ["upsert", "changelog", "history"]
 
 
 def of(mode: str) -> dict[str, Any]:

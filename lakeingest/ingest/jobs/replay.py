@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeingest.delta import commit_log, coordinates, quarantine, replay_marks, sealing
 from lakeingest.delta.receipt import JobFields, Receipt, of_replay, somebody
-from lakeingest.ingest import heal, latest_batch, preflight
+from lakeingest.ingest import heal, latest_batch, preflight, version_batch
 from lakeingest.ingest.context import RunContext
 from lakeingest.ingest.job import Logs
 from lakeingest.ingest.microbatch import MicroBatchExecution
@@ -96,6 +96,7 @@ class ReplayJob:
         if logs.run.replays and not dry_run:
             # Its writer may have ended before it could do so itself.
             latest_batch.take_out_deleted(execution, logs.run.replays[0].receipt, lambda: batch)
+            version_batch.mend_newest(execution, logs.run.replays[0], lambda: batch)
         # Kept, so that each record is decoded once; what is kept is a barrier too (see `batch_plan.observed`).
         decided = self.keep(batch.decide(records))
         accepted, looked = batch.accepted(decided), decided.count()
@@ -105,7 +106,7 @@ class ReplayJob:
         # 4.
         if moved and not dry_run:
             if not batch.merges:
-                execution.commit_rows(accepted, receipt, batch)
+                version_batch.commit_rows(execution, accepted, receipt, batch)
             else:
                 latest_batch.merge_replayed(execution, accepted, receipt, batch)
             replay_marks.settle(tables)

@@ -59,3 +59,11 @@ def test_what_contradicts_an_envelope(changes: dict[str, Any], message: str) -> 
     with pytest.raises(PipelineFileError) as refused:
         file.from_mapping({**BASE, **changes})
     assert message in str(refused.value)
+
+
+def test_a_history_of_a_database_is_dated_by_its_clock() -> None:
+    changed = {**BASE, "table": {**BASE["table"], "mode": "history"}}
+    assert file.from_mapping(changed).table.valid_from == "_changed_at"
+    changed["table"]["valid_from"] = "at"
+    assert file.from_mapping(changed).table.valid_from == "at"
+    assert file.from_mapping(BASE).table.valid_from is None

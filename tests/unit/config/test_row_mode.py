@@ -56,8 +56,8 @@ def test_what_a_record_without_a_value_does(table: dict[str, Any], tombstones: s
 @pytest.mark.parametrize(
     ("table", "changes", "mistake"),
     [
-        ({"keys": ["id"]}, {}, "table.keys: is of the modes upsert and changelog; write table.mode, or drop it"),
-        ({"order_by": ["at"]}, {}, "table.order_by: is of the modes upsert and changelog"),
+        ({"keys": ["id"]}, {}, "table.keys: is of the modes upsert, changelog and history; write"),
+        ({"order_by": ["at"]}, {}, "table.order_by: is of the modes upsert, changelog and history"),
         ({"mode": "upsert"}, {}, "table.keys: required for mode upsert, and missing"),
         ({"mode": "upsert", "keys": []}, {}, "table.keys: required for mode upsert, and missing"),
         ({"mode": "upsert", "keys": ["id", "id"]}, {}, "table.keys: the same field twice: id"),
@@ -109,3 +109,24 @@ def test_what_contradicts_itself(table: dict[str, Any], changes: dict[str, Any],
     with pytest.raises(PipelineFileError) as wrong:
         config(table, **changes)
     assert mistake in str(wrong.value)
+
+
+def test_a_history_says_what_dates_its_versions() -> None:
+    made = config({"mode": "history", "keys": ["id"], "valid_from": "at"}).table
+    assert (made.keyed, made.upserts, made.removes, made.marks, made.dated, made.alters) == (
+        True,
+        False,
+        False,
+        True,
+        True,
+        True,
+    )
+    for table, mistake in (
+        ({"mode": "history", "keys": ["id"], "valid_from": "att"}, 'table.valid_from: "att" is not among the columns'),
+        ({"mode": "history", "keys": ["id"], "deletes": "mark"}, "in mode history each record is a row; drop it"),
+        ({"mode": "upsert", "keys": ["id"], "valid_from": "at"}, "table.valid_from: is of mode history, and"),
+        ({"valid_from": "at"}, "table.valid_from: is of mode history; write table.mode, or drop it"),
+    ):
+        with pytest.raises(PipelineFileError) as wrong:
+            config(table)
+        assert mistake in str(wrong.value)
