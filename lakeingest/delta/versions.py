@@ -172,6 +172,6 @@ def _with_ends(rows: DataFrame, latest: LatestRows) -> DataFrame:
         rows = rows.crossJoin(F.broadcast(emptied))
         later = F.filter(_EMPTIED, lambda each: each[_PLACE] > F.col(_PLACE))
         end = F.least(end, F.array_min(F.transform(later, lambda each: each[VALID_FROM])))
-    own = F.col(VALID_FROM)
-    end = F.when(F.col(OPERATION) == DELETE, own).when(end.isNotNull(), F.greatest(own, end))
+    begin = F.col(VALID_FROM)
+    end = F.when(F.col(OPERATION) == DELETE, begin).when(end.isNotNull(), F.greatest(begin, end))
     return rows.withColumn(_END, end)

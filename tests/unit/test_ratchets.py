@@ -89,7 +89,7 @@ FUNCTION_LINES = 40
 LONG_FUNCTIONS = 3
 ARGUMENTS = 7
 MANY_ARGUMENTS = 2
-PATCHES = 52
+PATCHES = 53
 NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
