@@ -93,6 +93,7 @@ def _drawn(dice: random.Random) -> list[Version]:
     return [Version(key, (o, at), begins, deletes or key is None) for at, (key, o, begins, deletes) in enumerate(drawn)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marks", [False, pytest.param(True, marks=pytest.mark.faults)], ids=["rewritten", "marked"])
 @settings(searched(1), suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None)
 @given(seed=st.integers(0, 2**32))
