@@ -8,7 +8,7 @@ must agree on.
 from __future__ import annotations
 
 from lakeingest.config.base import Part
-from lakeingest.config.envelope import Envelope
+from lakeingest.config.envelope import DebeziumEnvelope, Envelope, FieldsEnvelope
 from lakeingest.config.formats import (
     AvroFormat,
     BytesFormat,
@@ -48,12 +48,14 @@ __all__ = [
     "BytesFormat",
     "Compatibility",
     "ConnectJsonFormat",
+    "DebeziumEnvelope",
     "Decode",
     "Duration",
     "Encryption",
     "Envelope",
     "FieldPartition",
     "FieldPath",
+    "FieldsEnvelope",
     "Gate",
     "JsonKey",
     "JsonSchemaFormat",

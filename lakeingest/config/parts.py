@@ -37,7 +37,7 @@ class Decode(Part):
 
     value: ValueFormat = Field(JsonValue(format="json"), description="Format of the record's value.")
     key: KeyFormat = Field(BytesFormat(format="bytes"), description="Format of the record's key (column _key).")
-    envelope: Envelope | None = Field(
+    envelope: Annotated[Envelope, Field(discriminator="format")] | None = Field(
         None,
         description="What stands around the row in the value, where records are changes of a database. Default: "
         "nothing; the value is the row.",

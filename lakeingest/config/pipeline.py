@@ -105,6 +105,11 @@ class PipelineConfig(Part):
         return transforms.apply(self.steps, of_records) if of_records and transforms.plannable(self.steps) else ()
 
     @property
+    def declared(self) -> str:
+        """The columns that a record's JSON becomes, as DDL; empty where the file declares none."""
+        return consistency.declared(self.decode, self.schema_)
+
+    @property
     def code(self) -> tuple[str, ...]:
         """The classes of somebody's own that it names."""
         return (*(each.own for each in self.transform if each.own is not None), *self.listeners)

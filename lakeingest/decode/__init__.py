@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.decode import json, json_columns, json_names, limits, sniff, writers
+from lakeingest.decode import json, json_columns, json_events, json_names, limits, sniff, writers
 from lakeingest.decode.early import SEGMENT, TypeSegment, segment
 from lakeingest.decode.projection import project
 from lakeingest.decode.writers import SchemaBranches
@@ -135,6 +135,8 @@ def _value(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
         return _written("value", raw, shape.writers["value"], shape.value, pipeline.decode.max_bytes)
     if not isinstance(value, config.JsonValue):
         return _scalar("value", "value", raw, value.format)
+    if pipeline.decode.envelope is not None:
+        return _written("value", raw, json_events.branches(pipeline), shape.value, pipeline.decode.max_bytes)
     if not shape.early:
         return _json(pipeline, PARSED_VALUE, raw, shape.value, strict=shape.strict)
     segments = [*(each.columns for each in shape.early), shape.value]

@@ -18,67 +18,41 @@ from lakeingest.decode import decimals, projection
 from lakeingest.decode.json_columns import any_of
 from lakeingest.decode.projection import Parsed
 from lakeingest.decode.writers import PayloadReader
-from lakeingest.schema import debezium, model
-from lakeingest.schema.debezium import AFTER, BEFORE, CHANGES, OP, SEMANTIC, SOURCE
-from lakeingest.schema.model import Schema
+from lakeingest.schema import debezium, event_form, model
+from lakeingest.schema.debezium import AFTER, BEFORE, OP, SEMANTIC, SOURCE, Connector
+from lakeingest.schema.event_form import EventForm
+from lakeingest.schema.model import Field, Schema
 from lakeingest.spark import timestamps
 
 DELETE_OP = "d"
-_ROW_OPS = ("r", "c", "u")
+_OF_NUMBERS = ("array<int>", "array<bigint>")
 _SECOND, _MINUTE, _HOUR = 1_000_000, 60_000_000, 3_600_000_000
 """Microseconds."""
 
 
-@dataclass(frozen=True)
-class EventReader(PayloadReader):
-    """Reads the events of one schema (see `writers.PayloadReader`).
+@dataclass(frozen=True, kw_only=True)
+class ChangeReader(PayloadReader):
+    """Makes rows of the parts of events, whoever has read them: the last but one of `further` gives these parts.
+
+    op: STRING; broken: BOOLEAN, never null; unread: STRING, why it is broken; odd: STRING, why it is no row, if the
+    parts say so; has_row: BOOLEAN; position: STRUCT; changed_at: TIMESTAMP; and the row's fields by their numbers.
 
     Attributes:
-        reader: of the events as they are.
-        event: their schema, in whose types `reader` gives them.
-        row: that of the rows, as `debezium.row_schema` gives it, under the names of the columns.
-        placeholder: what stands for a value that the database did not log (unavailable.value.placeholder).
+        fields: those of the rows, as events have them.
+        row: the schema of the rows, as `debezium.row_schema` gives it, under the names of the columns.
+        placeholder: what stands for a value that the database did not log (unavailable.value.placeholder); empty where
+            nothing does.
+        form: what the parts are called.
     """
 
-    reader: PayloadReader
-    event: Schema
+    fields: tuple[Field, ...]
     row: Schema
     placeholder: str
-
-    def parse(self, payload: Column) -> Column:
-        return self.reader.parse(payload)
-
-    @property
-    def further(self) -> Sequence[Callable[[Any], Mapping[str, Column]]]:
-        return (*self.reader.further, self._parts, self._row)
-
-    def _parts(self, parsed: Parsed) -> dict[str, Column]:
-        """The parts of an event: op, broken, has_row, the fields of its row by their numbers, and those of `source`."""
-        value, places = self.reader.value(parsed), debezium.source_fields(self.event)
-        fields = [f.name for f in debezium.row_fields(self.event)]
-        if debezium.is_flat(self.event):
-            op = value[debezium.FLAT_OP] if self.event.field(debezium.FLAT_OP) else F.lit("u")
-            if self.event.field(debezium.FLAT_DELETED):
-                op = F.when(value[debezium.FLAT_DELETED].cast("string") == "true", DELETE_OP).otherwise(op)
-            has_row, row = F.lit(True), [value[name] for name in fields]
-            source: Parsed = value
-        else:
-            op, source, before, after = value[OP], value[SOURCE], value[BEFORE], value[AFTER]
-            deletes = op == DELETE_OP
-            has_row = F.when(deletes, before.isNotNull()).otherwise(after.isNotNull())
-            row = [F.when(deletes, before[name]).otherwise(after[name]) for name in fields]
-        return {
-            "op": op,
-            "broken": self.reader.broken(parsed),
-            "unread": fault if (fault := self.reader.fault(parsed)) is not None else F.lit(None).cast("string"),
-            "has_row": has_row,
-            **{str(at): each for at, each in enumerate(row)},
-            **{f"source_{name}": source[field] for name, field in places.items()},
-        }
+    form: EventForm = event_form.DEBEZIUM
 
     def _row(self, event: Mapping[str, Column]) -> dict[str, Column]:
         """The columns of the row by their numbers; fault: STRING; and broken: BOOLEAN, never null."""
-        fields = [f.schema for f in debezium.row_fields(self.event)]
+        fields = [f.schema for f in self.fields]
         unavailable = [self._is_unavailable(event[str(at)], schema) for at, schema in enumerate(fields)]
         columns = [
             F.when(~test, _converted(event[str(at)], schema))
@@ -103,15 +77,8 @@ class EventReader(PayloadReader):
     def value(self, parsed: Mapping[str, Column]) -> Parsed:
         return {f.name: parsed[str(at)] for at, f in enumerate(self.row.fields)}
 
-    def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
-        return self.reader.why(payload, withheld=withheld)
-
-    def rescued(self, parsed: Mapping[str, Column], dropped: tuple[str, ...], names: Schema) -> Column | None:
-        return projection.rescued(self.value(parsed), dropped, self.row, names)
-
     def _beside(self, event: Mapping[str, Column], unavailable: Sequence[Column]) -> tuple[Column, ...]:
         """The columns beside the row's, in their order."""
-        source = {name: event[f"source_{name}"] for name in debezium.source_fields(self.event)}
         kind = projection.data_type(_of(self.row.field(debezium.POSITION)))
         names = (f.name for f in self.row.fields)
         missing = F.array(*(F.when(test, F.lit(name)) for test, name in zip(unavailable, names, strict=False)))
@@ -121,23 +88,30 @@ class EventReader(PayloadReader):
         nobody = F.array_repeat(F.lit(None).cast(place), F.size(missing_names))
         is_missing = reduce(or_, unavailable, F.lit(False))
         return (
-            _change(event["op"]),
-            position(source).cast(kind),
-            _time_of(source),
+            self._change(event["op"]),
+            event["position"].cast(kind),
+            event["changed_at"],
             F.when(is_missing, F.map_from_arrays(missing_names, nobody)),
         )
 
+    def _change(self, op: Column) -> Column:
+        case = F.lit(None).cast("string")
+        for each, change in reversed([*self.form.changes.items()]):
+            case = F.when(op == each, F.lit(change)).otherwise(case)
+        return case
+
     def _is_unavailable(self, value: Column, schema: Schema) -> Column:
         """BOOLEAN, never null: whether the placeholder stands where a value was not logged."""
+        if not self.placeholder:
+            return F.lit(False)
         if schema.type == "string":
             test = value == self.placeholder
         elif schema.type == "bytes" and schema.name is None:
             test = value == F.lit(bytearray(self.placeholder.encode()))
         elif schema.type == "array" and schema.value is not None and schema.value.type == "string":
             test = value == F.array(F.lit(self.placeholder))
-        elif schema.type == "array" and schema.value is not None and schema.value.type in ("int32", "int64"):
+        elif schema.type == "array" and (kind := str(model.column_type(schema))) in _OF_NUMBERS:
             # Of numbers it is the bytes of the text, one for each element.
-            kind = "array<int>" if schema.value.type == "int32" else "array<bigint>"
             test = value == F.array(*(F.lit(byte) for byte in self.placeholder.encode())).cast(kind)
         elif schema.type == "map":
             test = F.array_contains(F.map_keys(value), self.placeholder)
@@ -147,32 +121,79 @@ class EventReader(PayloadReader):
 
     def _faults(self, event: Mapping[str, Column]) -> Iterator[tuple[Column, Column]]:
         """Why an event is no row: a test, and what is said where it is true."""
-        op = event["op"]
-        codes = F.lit(f", and none of {', '.join(CHANGES)}")
+        op, form, begin = event["op"], self.form, F.lit(f"{self.form.op} is ")
+        yield event["odd"].isNotNull(), event["odd"]
+        codes = F.lit(f", and none of {', '.join(form.changes)}")
         yield (
-            ~op.isin(*CHANGES) | op.isNull(),
-            F.concat(F.lit("op is "), F.coalesce(F.left(op, F.lit(50)), F.lit("null")), codes),
+            ~op.isin(*form.changes) | op.isNull(),
+            F.concat(begin, F.coalesce(F.left(op, F.lit(50)), F.lit("null")), codes),
         )
-        for ops, side in ((_ROW_OPS, AFTER), ((DELETE_OP,), BEFORE)):
-            text = F.concat(F.lit("op is "), op, F.lit(f", and {side}, which has the row, is null"))
-            yield op.isin(*ops) & ~event["has_row"], text
-        for at, (f, column) in enumerate(zip(debezium.row_fields(self.event), self.row.fields, strict=False)):
+        for changes, side in ((debezium.ROWS, form.after), (debezium.DELETES, form.before)):
+            text = F.concat(begin, op, F.lit(f", and {side}, which has the row, is null"))
+            yield op.isin(*form.ops(changes)) & ~event["has_row"], text
+        for at, (f, column) in enumerate(zip(self.fields, self.row.fields, strict=False)):
             for test in _misfits(event[str(at)], f.schema):
                 yield test, F.lit(f"{column.name} has no value that a {_type_text(f.schema)} can hold")
 
 
-def _change(op: Column) -> Column:
-    first, *more = CHANGES.items()
-    case = F.when(op == first[0], F.lit(first[1]))
-    for each, name in more:
-        case = case.when(op == each, F.lit(name))
-    return case
+@dataclass(frozen=True, kw_only=True)
+class EventReader(ChangeReader):
+    """Reads the events of one schema.
+
+    Attributes:
+        reader: of the events as they are.
+        event: their schema, in whose types `reader` gives them.
+    """
+
+    reader: PayloadReader
+    event: Schema
+
+    def parse(self, payload: Column) -> Column:
+        return self.reader.parse(payload)
+
+    @property
+    def further(self) -> Sequence[Callable[[Any], Mapping[str, Column]]]:
+        return (*self.reader.further, self._parts, self._row)
+
+    def _parts(self, parsed: Parsed) -> dict[str, Column]:
+        """The parts of an event; see `ChangeReader`."""
+        value, places = self.reader.value(parsed), debezium.source_fields(self.event)
+        fields = [f.name for f in self.fields]
+        if debezium.is_flat(self.event):
+            op = value[debezium.FLAT_OP] if self.event.field(debezium.FLAT_OP) else F.lit("u")
+            if self.event.field(debezium.FLAT_DELETED):
+                op = F.when(value[debezium.FLAT_DELETED].cast("string") == "true", DELETE_OP).otherwise(op)
+            has_row, row = F.lit(True), [value[name] for name in fields]
+            source: Parsed = value
+        else:
+            op, source, before, after = value[OP], value[SOURCE], value[BEFORE], value[AFTER]
+            deletes = op == DELETE_OP
+            has_row = F.when(deletes, before.isNotNull()).otherwise(after.isNotNull())
+            row = [F.when(deletes, before[name]).otherwise(after[name]) for name in fields]
+        in_log = {name: source[field] for name, field in places.items()}
+        return {
+            "op": op,
+            "broken": self.reader.broken(parsed),
+            "unread": fault if (fault := self.reader.fault(parsed)) is not None else F.lit(None).cast("string"),
+            "has_row": has_row,
+            "odd": F.lit(None).cast("string"),
+            "position": position(in_log),
+            "changed_at": time_of(in_log),
+            **{str(at): each for at, each in enumerate(row)},
+        }
+
+    def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
+        return self.reader.why(payload, withheld=withheld)
+
+    def rescued(self, parsed: Mapping[str, Column], dropped: tuple[str, ...], names: Schema) -> Column | None:
+        return projection.rescued(self.value(parsed), dropped, self.row, names)
 
 
-def _time_of(source: Mapping[str, Column]) -> Column:
-    if "ts_us" in source:
-        return timestamps.within_years(F.timestamp_micros(source["ts_us"]))
-    return timestamps.within_years(F.timestamp_millis(source["ts_ms"])) if "ts_ms" in source else F.lit(None)
+def time_of(source: Mapping[str, Column]) -> Column:
+    """TIMESTAMP: when the database committed an event; null where `source` does not tell."""
+    counts = {"ts_us": F.timestamp_micros, "ts_ms": F.timestamp_millis}
+    times = (timestamps.within_years(count(source[name])) for name, count in counts.items() if name in source)
+    return F.coalesce(*times, F.lit(None).cast("timestamp"))
 
 
 def position(source: Mapping[str, Column]) -> Column:
@@ -184,23 +205,34 @@ def position(source: Mapping[str, Column]) -> Column:
     Args:
         source: see `debezium.source_fields`.
     """
+    return placed(place(source, debezium.connector(source)))
+
+
+def placed(parts: Sequence[Column]) -> Column:
+    """STRUCT<commit, event, row>, never null, of up to three numbers."""
     zero = F.lit(0).cast("bigint")
-    parts: tuple[Column, Column, Column] = (zero, zero, zero)
-    match debezium.connector(source):
+    names = (debezium.COMMIT, debezium.EVENT, debezium.ROW)
+    numbers = (*parts, zero, zero, zero)
+    return F.struct(*(F.coalesce(part, zero).alias(name) for part, name in zip(numbers, names, strict=False)))
+
+
+def place(source: Mapping[str, Column], connector: Connector | None) -> tuple[Column, ...]:
+    """The numbers of an event's place, the most significant first; see `position`."""
+    zero = F.lit(0).cast("bigint")
+    match connector:
         case "postgresql":
             before = F.get_json_object(source["sequence"], "$[0]") if "sequence" in source else F.lit(None)
             # Behind a start it knows of no transaction before; the event's own place lies before the next one's end.
-            parts = (F.coalesce(before.try_cast("bigint"), source["lsn"]), source["lsn"], zero)
+            return F.coalesce(before.try_cast("bigint"), source["lsn"]), source["lsn"]
         case "mysql":
             file = F.regexp_extract(source["file"], r"(\d+)$", 1).try_cast("bigint")
-            parts = (file, source["pos"], source.get("row", zero))
+            return file, source["pos"], source.get("row", zero)
         case "sqlserver":
-            parts = (_lsn(source["commit_lsn"]), _lsn(source["change_lsn"]), source.get("event_serial_no", zero))
+            return _lsn(source["commit_lsn"]), _lsn(source["change_lsn"]), source.get("event_serial_no", zero)
         case "oracle":
             scn = source["scn"].try_cast("bigint")
-            parts = (F.coalesce(source.get("commit_scn", scn).try_cast("bigint"), scn), scn, zero)
-    names = (debezium.COMMIT, debezium.EVENT, debezium.ROW)
-    return F.struct(*(F.coalesce(p, zero).alias(name) for p, name in zip(parts, names, strict=True)))
+            return F.coalesce(source.get("commit_scn", scn).try_cast("bigint"), scn), scn
+    return ()
 
 
 def _lsn(text: Column) -> Column:
@@ -275,8 +307,7 @@ def _clock(value: Column, _: Schema, *, per_micro: float) -> Column:
 
 
 def _date(value: Column, _: Schema) -> Column:
-    day = F.date_from_unix_date(value)
-    return F.when(day.between(F.lit("0001-01-01").cast("date"), F.lit("9999-12-31").cast("date")), day)
+    return timestamps.day_of_count(value)
 
 
 def _bits(value: Column, schema: Schema) -> Column:

@@ -20,8 +20,11 @@ _HALF = 16
 
 def of_bytes(value: Column, schema: Schema) -> Column:
     """BINARY → DECIMAL; null where the bytes are none, or hold more digits than it has."""
-    kind = str(model.column_type(schema))
-    scale = schema.parameter(model.SCALE) or "0"
+    return of_unscaled(value, str(model.column_type(schema)), schema.parameter(model.SCALE) or "0")
+
+
+def of_unscaled(value: Column, kind: str, scale: str) -> Column:
+    """The same, of a column's type and its scale."""
     return _let(unscaled(value), lambda number: F.concat(number, F.lit(f"E-{scale}")).try_cast(kind))
 
 

@@ -9,16 +9,17 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest.decode import numbers
+from lakeingest.decode import decimals, numbers
 from lakeingest.schema import ddl
 from lakeingest.schema.json_values import Pattern, Texts
-from lakeingest.schema.time_patterns import DAY
+from lakeingest.schema.time_patterns import DAY, DAYS
 from lakeingest.spark import maps, timestamps
 
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _REALS = (T.FloatType, T.DoubleType)
 _DATE = rf"\A(?!0000){DAY}\z"
+_DAYS = rf"\A{DAYS}\z"
 _INTEGER = r"\A(?=.{1,1000}\z)[+-]?\d+\z"
 _REAL = r"\A(?=.{1,1000}\z)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?0*\d{1,4})?\z"
 """As `values` has them: a number of a column that may be in quotes comes as text."""
@@ -46,6 +47,8 @@ def parsed_type(kind: T.DataType, texts: Texts, *, marked: bool = False) -> T.Da
     if isinstance(kind, T.MapType):
         return T.MapType(kind.keyType, parsed_type(kind.valueType, texts, marked=marked))
     if isinstance(kind, T.DecimalType):
+        if texts.base64:
+            return T.StringType()
         # Not as text: a number with a fraction would pass through a double on its way there. To be rounded once, half
         # up, it is the parser that rounds it.
         return kind if texts.rounds else T.DecimalType(38, 38 - (kind.precision - kind.scale))
@@ -129,7 +132,7 @@ def any_of(tests: Sequence[Column]) -> Column:
 
 
 def _fit_scalar(value: Column, kind: T.DataType, texts: Texts, exact: bool) -> Fitted:
-    if isinstance(kind, T.DecimalType):
+    if isinstance(kind, T.DecimalType) and not texts.base64:
         if texts.rounds:
             return Fitted(value)
         # Rounding may carry into a digit too many: null then, which is another value too.
@@ -156,6 +159,9 @@ def _fit_struct(value: Column, kind: T.StructType, texts: Texts, exact: bool) ->
 
 def _from_text(text: Column, kind: T.DataType, texts: Texts, exact: bool) -> Column:
     """Null where the text is no such value."""
+    if isinstance(kind, T.DecimalType):
+        number = F.try_to_binary(text, F.lit("base64"))
+        return decimals.of_unscaled(number, kind.simpleString(), str(kind.scale))
     if isinstance(kind, _INTEGERS):
         return F.when(text.rlike(_INTEGER), text.try_cast(kind))
     if isinstance(kind, _REALS):
@@ -179,11 +185,15 @@ def _in_pattern(text: Column, pattern: Pattern, kind: T.DataType, texts: Texts) 
 
 
 def _in_iso(text: Column, kind: T.DataType, texts: Texts) -> Column:
-    if isinstance(kind, T.DateType):
-        return F.when(text.rlike(_DATE), text.try_cast("date"))
     if isinstance(kind, T.TimestampType):
         return timestamps.from_text(text, texts.zone, texts.epoch)
-    return timestamps.local_from_text(text)
+    iso = F.rtrim(text, F.lit("Z")) if texts.debezium else text
+    if isinstance(kind, T.DateType):
+        day = F.when(iso.rlike(_DATE), iso.try_cast("date"))
+        count = timestamps.day_of_count(F.when(text.rlike(_DAYS), text.try_cast("int")))
+        return F.coalesce(day, count) if texts.debezium else day
+    time = timestamps.local_from_text(iso)
+    return F.coalesce(time, timestamps.local_from_count(text, texts.epoch)) if texts.debezium else time
 
 
 def _converts(kind: T.DataType, texts: Texts) -> bool:

@@ -126,9 +126,11 @@ def _misfits(value: Any, kind: Any, texts: Texts, place: str, path: str, *, exac
     if isinstance(kind, str):
         if not fits(value, kind, texts):
             rule = f"is no {_spelled(kind)}{_written(kind, texts)}"
-            if kind == "timestamp" and since_1970(value, texts) is not None:
+            if kind.startswith("timestamp") and since_1970(value, kind, texts) is not None:
                 unit = EPOCH_UNITS[texts.epoch][2]
-                rule = f"is no TIMESTAMP: {unit} since 1970 outside of the years 1 to 9999 (see decode.value.epoch)"
+                rule = (
+                    f"is no {_spelled(kind)}: {unit} since 1970 outside of the years 1 to 9999 (see decode.value.epoch)"
+                )
             yield FieldFault(path, kind, value, ("WRONG_TYPE", f"{place} = {_short(value)} {rule}"), rule)
         elif not fits(value, kind, texts, exact=exact):
             rule = "would be another number as DOUBLE: declare the column, as DECIMAL or STRING"

@@ -40,12 +40,14 @@ class SchemaRules:
 
     names: field_names.Names = "exact"
     unsupported: Literal["json", "refuse"] = "json"
-    envelope: config.Envelope | None = None
+    envelope: config.DebeziumEnvelope | None = None
 
     @classmethod
     def of(cls, pipeline: config.PipelineConfig, side: Side) -> SchemaRules:
         schema, envelope = pipeline.schema_, pipeline.decode.envelope
-        return cls(schema.names, schema.unsupported, envelope if side == "value" else None)
+        if side == "value" and isinstance(envelope, config.DebeziumEnvelope):
+            return cls(schema.names, schema.unsupported, envelope)
+        return cls(schema.names, schema.unsupported)
 
 
 _NO_RULES = SchemaRules()
@@ -129,8 +131,9 @@ def _connect(schema: Schema, names: field_names.Names, format: config.ConnectJso
 
 def _row(event: Reading, names: field_names.Names, placeholder: str) -> Reading:
     """The reading of the rows that change events are about."""
-    row = field_names.renamed(debezium.row_schema(event.schema), names)
-    return Reading(row, EventReader(event.reader, event.schema, row, placeholder), row.name)
+    row, fields = field_names.renamed(debezium.row_schema(event.schema), names), debezium.row_fields(event.schema)
+    reader = EventReader(reader=event.reader, event=event.schema, fields=fields, row=row, placeholder=placeholder)
+    return Reading(row, reader, row.name)
 
 
 def _json(schema: Schema, names: field_names.Names, texts: Texts) -> Reading:

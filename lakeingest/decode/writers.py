@@ -118,11 +118,13 @@ class SchemaBranches:
             begin alike the longer one stands first.
         framing: the header that records begin with; None for plain Avro, which has none.
         strict: whether an unknown header stops the batch; else its record is refused.
+        format: what records without a header are.
     """
 
     branches: tuple[SchemaBranch | RefusedSchema, ...] = ()
     framing: Framing | None = field(default_factory=Confluent)
     strict: bool = True
+    format: str = "avro"
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
             columns = {SCHEMA_ID: _case(which, ids, framing.id_type), **columns}
         columns[RESCUED] = _case(which, _rescued(parsed, usable, target), T.StringType())
     broken = F.lit(False)
-    format = framing.format if framing else "avro"
+    format = framing.format if framing else writers.format
     for i, each in parsed.items():
         broken = broken | ((which == i) & usable[i].reader.broken(each))
     misfit = Refusal(

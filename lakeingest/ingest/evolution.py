@@ -270,7 +270,7 @@ class Evolution:
                 )
                 self._writer_schemas[side, b""] = writer_schema
             elif side == "value" and isinstance(format_, config.JsonValue):
-                self._declare_columns(self._config.schema_.columns or "", columns)
+                self._declare_columns(self._config.declared, columns)
         self._decisions.decide(self._writer_schemas.values(), 1, columns)
 
     def _declare_columns(self, text: str, columns: TableColumns) -> None:

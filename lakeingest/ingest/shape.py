@@ -38,7 +38,7 @@ def value_columns(config: PipelineConfig, table: Schema | None) -> StructType:
     """
     value = config.decode.value
     if isinstance(value, file.JsonValue):
-        return inferred.columns(struct(config.schema_.columns or ""), table)
+        return inferred.columns(struct(config.declared), table)
     if isinstance(value, file.StringFormat | file.BytesFormat):
         return struct(f"value {'STRING' if value.format == 'string' else 'BINARY'}")
     return projection.struct_type(table) if table else StructType([])

@@ -25,6 +25,8 @@ SOURCE_FIELDS = frozenset(
     }
 )
 """What of `source` tells an event's place in the log, and its time."""
+SOURCE_NUMBERS = frozenset({"lsn", "pos", "row", "event_serial_no", "ts_us", "ts_ms"})
+"""Those that are whole numbers; the others are texts."""
 CHANGE, POSITION, CHANGED_AT, UNAVAILABLE = "_change", "_position", "_changed_at", "_unavailable"
 """Columns beside the row's:
 
@@ -45,10 +47,12 @@ CHANGES: Mapping[str, str] = {
     "m": "message",
 }
 """`op` → the value of _change."""
+DELETES, ROWS = ("delete",), ("snapshot", "insert", "update")
+"""Values of _change: of events whose row stands in `before`, and in `after`."""
 COMMIT, EVENT, ROW = "commit", "event", "row"
 
 Connector: TypeAlias = Literal["postgresql", "mysql", "sqlserver", "oracle"]
-_KNOWN_BY: Mapping[Connector, frozenset[str]] = {
+KNOWN_BY: Mapping[Connector, frozenset[str]] = {
     "sqlserver": frozenset({"commit_lsn", "change_lsn"}),
     "postgresql": frozenset({"lsn"}),
     "mysql": frozenset({"file", "pos"}),
@@ -85,7 +89,7 @@ interval, zoned times), numbers (years, durations in microseconds), structs (geo
 
 def connector(source: Collection[str]) -> Connector | None:
     """Whose events have these fields in `source`; None for a connector whose log has no order that is known here."""
-    return next((name for name, fields in _KNOWN_BY.items() if fields <= set(source)), None)
+    return next((name for name, fields in KNOWN_BY.items() if fields <= set(source)), None)
 
 
 def is_flat(event: Schema) -> bool:
@@ -133,16 +137,21 @@ def row_schema(event: Schema) -> Schema:
     columns = (CHANGE, POSITION, CHANGED_AT, UNAVAILABLE)
     if reserved := next((f.name for f in fields if f.name.lower() in columns), None):
         raise SchemaError(f"{reserved}: decode.envelope makes a column of that name; name it in schema.names")
-    number = _LSN if connector(source_fields(event)) == "sqlserver" else Schema("int64")
+    beside_fields = beside(connector(source_fields(event)))
+    return Schema("struct", row.name, fields=(*fields, *beside_fields), version=event.version, doc=row.doc)
+
+
+def beside(connector: str | None) -> tuple[Field, ...]:
+    """The fields beside a row's."""
+    number = _LSN if connector == "sqlserver" else Schema("int64")
     position = model.struct({COMMIT: number, EVENT: number, ROW: Schema("int64")}, optional=True)
-    beside = {
+    schemas = {
         CHANGE: Schema("string", optional=True),
         POSITION: position,
         CHANGED_AT: Schema("int64", model.TIMESTAMP_MICROS, optional=True),
         UNAVAILABLE: Schema("map", optional=True, key=_TEXT, value=_place(position)),
     }
-    beside_fields = (Field(name, schema) for name, schema in beside.items())
-    return Schema("struct", row.name, fields=(*fields, *beside_fields), version=event.version, doc=row.doc)
+    return tuple(Field(name, schema) for name, schema in schemas.items())
 
 
 def _place(position: Schema) -> Schema:

@@ -5,6 +5,7 @@ It comes to the same verdict as Spark's parser and `fitted` do, value by value.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
@@ -16,7 +17,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
-from lakeingest.schema.time_patterns import CLOCK, DAY, EPOCH_UNITS, OFFSET
+from lakeingest.schema.time_patterns import CLOCK, DAY, DAYS, EPOCH_UNITS, OFFSET
 
 _RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
 SHOWN = 80
@@ -67,6 +68,9 @@ class Texts:
         dates: the patterns that a DATE is tried with.
         times: those of a TIMESTAMP or TIMESTAMP_NTZ.
         epoch: the unit of a number that is a TIMESTAMP, of `EPOCH_UNITS`.
+        debezium: whether days and local times are also written as Debezium does: as a number since 1970, of days or
+            of that unit; or in ISO 8601 with a Z behind it that means no zone.
+        base64: whether a DECIMAL is base64 of the bytes of its number without the point.
     """
 
     zone: str = "UTC"
@@ -76,6 +80,8 @@ class Texts:
     dates: tuple[Pattern, ...] = ISO
     times: tuple[Pattern, ...] = ISO
     epoch: str = "millis"
+    debezium: bool = False
+    base64: bool = False
 
     def patterns(self, kind: str) -> tuple[Pattern, ...]:
         """Of a type of Spark's."""
@@ -157,6 +163,8 @@ def fits(value: Any, kind: str, texts: Texts = AS_IT_IS, *, exact: bool = False)
             value = int(value)
         return type(value) is int and -_RANGES[kind] <= value < _RANGES[kind]
     if kind.startswith("decimal"):
+        if texts.base64:
+            return _fits_unscaled(value, kind)
         return _fits_decimal(value, kind, texts.rounds)
     if kind in _SHAPES:
         return _fits_time(value, kind, texts)
@@ -180,6 +188,12 @@ def _fits_decimal(value: Any, kind: str, rounds: bool) -> bool:
         return False
     whole, places = extent(number, scale if rounds else None)
     return places <= scale and whole <= precision - scale
+
+
+def _fits_unscaled(value: Any, kind: str) -> bool:
+    number = base64.b64decode(value) if _FITS["binary"](value) else b""
+    precision = int(kind[len("decimal(") :].partition(",")[0])
+    return number != b"" and abs(int.from_bytes(number, "big", signed=True)) < 10**precision
 
 
 def exact(value: Any) -> Decimal | None:
@@ -240,16 +254,22 @@ _SHAPES = {"date": DAY, "timestamp": rf"{DAY}({CLOCK}({OFFSET})?)?", "timestamp_
 def _fits_time(value: Any, kind: str, texts: Texts) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
         return False
-    if kind == "timestamp" and (counted := since_1970(value, texts)) is not None:
+    if (counted := since_1970(value, kind, texts)) is not None:
         return _SECONDS[0] <= counted < _SECONDS[1]
+    if texts.debezium and kind != "timestamp":
+        value = str(value).rstrip("Z")
     return any(_parses(_rewritten(str(value), pattern), kind) for pattern in texts.patterns(kind))
 
 
-def since_1970(value: Any, texts: Texts) -> Decimal | None:
-    """The seconds since 1970 of a value that may count them, or parts of them; None where it does not."""
+def since_1970(value: Any, kind: str, texts: Texts) -> Decimal | None:
+    """The seconds since 1970 of a value that may count them, parts of them, or days; None where it does not."""
     per_second, shape, _ = EPOCH_UNITS[texts.epoch]
-    if isinstance(value, bool) or not any(pattern == ISO[0] for pattern in texts.times):
+    if isinstance(value, bool) or ISO[0] not in texts.patterns(kind):
         return None
+    if kind != "timestamp" and not texts.debezium:
+        return None
+    if kind == "date":
+        return Decimal(str(value)) * 86_400 if re.fullmatch(DAYS, str(value), re.ASCII) else None
     return Decimal(str(value)) / per_second if re.fullmatch(shape, str(value), re.ASCII) else None
 
 

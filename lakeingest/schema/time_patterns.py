@@ -9,6 +9,8 @@ DAY, CLOCK, OFFSET = r"\d{4}-\d{2}-\d{2}", r"[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9
 """ISO 8601, as regular expressions of Python and of Java: the parts that are taken."""
 MILLIS = r"-?\d{1,19}"
 """Milliseconds since 1970 as a text."""
+DAYS = r"-?\d{1,7}"
+"""Days since 1970 as a text."""
 EPOCH_UNITS: Mapping[str, tuple[int, str, str]] = {
     "seconds": (1, r"-?\d{1,19}(?:\.\d{1,9})?", "seconds"),
     "millis": (10**3, MILLIS, "milliseconds"),

@@ -85,6 +85,22 @@ def from_iso(raw: Column, zone: str, *, zoned: bool) -> Column:
     return within_years(_instant_in(raw.try_cast("timestamp_ntz"), zone))
 
 
+def local_from_count(raw: Column, unit: str) -> Column:
+    """The time on the clock that a text counts since 1970, as TIMESTAMP_NTZ; null if it is no count, or none of a time.
+
+    Args:
+        unit: one of `EPOCH_UNITS`.
+    """
+    counts = raw.rlike(rf"\A{EPOCH_UNITS[unit][1]}\z")
+    return within_years(F.when(counts, _instant_of_count(raw, unit))).cast("timestamp_ntz")
+
+
+def day_of_count(days: Column) -> Column:
+    """The DATE so many days after 1970-01-01; null outside of the years 0001 to 9999."""
+    day = F.date_from_unix_date(days)
+    return F.when(day.between(F.lit("0001-01-01").cast("date"), F.lit("9999-12-31").cast("date")), day)
+
+
 def _instant_in(clock: Column, zone: str) -> Column:
     """The instant at which it is that time in a zone."""
     instant = clock.cast("timestamp")

@@ -276,3 +276,53 @@ def test_a_table_for_each_topic_of_a_database(
     rows = {each: world.spark.read.load(f"s3a://lake/{name}").orderBy("_key") for each, name in names.items()}
     assert [tuple(row) for row in rows["orders"].select("id", "status", "doc").collect()] == EXPECTED
     assert [tuple(row) for row in rows["coins"].select("code", "amount").collect()] == [("a", 1)]
+
+
+def in_json(record: Record) -> Record:
+    """The same without schemas."""
+    return Record(record.value and json.dumps(json.loads(record.value)["payload"]).encode(), record.key, 0)
+
+
+IN_JSON: dict[str, Any] = {
+    "decode": {"value": {"format": "json", "epoch": "micros"}, "envelope": {"format": "debezium"}},
+    "schema": {"columns": "id INT, status STRING, doc STRING, at TIMESTAMP_NTZ"},
+}
+
+
+@pytest.mark.slow
+def test_events_without_schemas(world: World) -> None:
+    broken = Record(b'{"op": "c", "after": {"id": "one"}}', None, 0)
+    world.produce(*map(in_json, HISTORY[:4]), broken)
+    assert world.run(**IN_JSON) == Counts(5, 4, 1)
+    world.produce(*map(in_json, HISTORY[4:]))
+    assert world.run(**IN_JSON) == Counts(6, 4, 0, 2)
+    assert read(world) == EXPECTED
+    assert [(each["stage"], each["reason"]) for each in world.refused] == [("value", "PAYLOAD_MISMATCH")]
+    report = world.ingestion(**IN_JSON).audit("source")
+    assert (report.conserved, report.altered) == (True, ()), report
+
+
+@pytest.mark.slow
+def test_events_of_another_tool(world: World) -> None:
+    """Maxwell's."""
+    values = {"insert": ["insert"], "update": ["update"], "delete": ["delete"], "snapshot": ["bootstrap-insert"]}
+    envelope = {"format": "fields", "after": "data", "op": "type", "values": values, "position": ["xid"]}
+    options: dict[str, Any] = {
+        "decode": {"value": {"format": "json", "epoch": "seconds"}, "envelope": {**envelope, "changed_at": "ts"}},
+        "schema": {"columns": "id INT, status STRING, doc STRING"},
+    }
+
+    def record(type: str, xid: int, **data: Any) -> Record:
+        head = {"database": "shop", "table": "orders", "type": type, "ts": 1_477_053_217, "xid": xid}
+        return Record(json.dumps({**head, "data": data}).encode(), None, 0)
+
+    world.produce(
+        record("update", 5, id=1, status="paid", doc="a"),
+        record("bootstrap-insert", 1, id=1, status="new", doc="a"),
+        record("insert", 6, id=2, status="new", doc="b"),
+        record("delete", 7, id=2, status="new", doc="b"),
+        record("insert", 8, id=3, status="new", doc="c"),
+    )
+    assert world.run(**options) == Counts(5, 5)
+    assert read(world, "_change") == [(1, "paid", "a", "update"), (3, "new", "c", "insert")]
+    assert world.ingestion(**options).audit().conserved

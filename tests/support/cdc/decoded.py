@@ -12,7 +12,7 @@ from lakeingest import config
 from lakeingest.decode import projection, readers, writers
 from lakeingest.decode.writers import SchemaBranch, SchemaBranches
 
-RULES = readers.SchemaRules(envelope=config.Envelope(format="debezium"))
+RULES = readers.SchemaRules(envelope=config.DebeziumEnvelope(format="debezium"))
 
 
 def decoded(

@@ -15,6 +15,21 @@ BASE: dict[str, Any] = {
     "decode": {"value": {"format": "connect_json"}, "envelope": {"format": "debezium"}},
     "table": {"path": "/lake/orders", "mode": "upsert", "keys": ["id"]},
 }
+DECODE_JSON: dict[str, Any] = {"value": {"format": "json"}, "envelope": {"format": "debezium"}}
+FIELDS: dict[str, Any] = {
+    "format": "fields",
+    "after": "data",
+    "op": "type",
+    "values": {"insert": ["i"], "update": ["u"], "delete": ["d"]},
+}
+
+
+@pytest.mark.parametrize("envelope", [DECODE_JSON["envelope"], FIELDS])
+def test_declared_columns_have_those_of_an_event_beside(envelope: dict[str, Any]) -> None:
+    decode = {**DECODE_JSON, "envelope": envelope}
+    pipeline = file.from_mapping({**BASE, "decode": decode, "schema": {"columns": "id INT"}})
+    assert [each.name for each in pipeline.columns] == ["id", "_change", "_position", "_changed_at", "_unavailable"]
+    assert pipeline.table.order_by == ("_position",)
 
 
 def test_an_envelope_says_order_and_deletes() -> None:
@@ -41,11 +56,36 @@ def test_a_tombstone_says_nothing_more_in_mode_append() -> None:
     ("changes", "message"),
     [
         (
+            {"decode": {**BASE["decode"], "value": {"format": "string"}}},
+            "decode.envelope: needs records that bring their schema, or JSON whose columns the file declares",
+        ),
+        ({"decode": DECODE_JSON}, "schema.columns: required, and missing"),
+        (
+            {"decode": DECODE_JSON, "schema": {"columns": "id INT NOT NULL"}},
+            "schema.columns: NOT NULL is declared for id, but events of deletes",
+        ),
+        (
+            {"decode": DECODE_JSON, "schema": {"columns": "id INT", "compatibility": "BACKWARD"}},
+            "schema.compatibility: is FORWARD for JSON with decode.envelope",
+        ),
+        (
+            {"decode": {**BASE["decode"], "envelope": {"format": "debezium", "decimals": "numeric"}}},
+            "decode.envelope.decimals: is of decode.value.format json",
+        ),
+        (
+            {"decode": {**BASE["decode"], "envelope": FIELDS}},
+            "decode.envelope.format: fields is of decode.value.format json, not of connect_json",
+        ),
+        (
+            {"decode": {**DECODE_JSON, "envelope": {**FIELDS, "op": "data.type"}}, "schema": {"columns": "id INT"}},
+            "decode.envelope: data.type leads into data, which is read as a whole",
+        ),
+        (
             {
-                "decode": {"value": {"format": "json"}, "envelope": {"format": "debezium"}},
-                "schema": {"columns": "a INT"},
+                "decode": {**DECODE_JSON, "envelope": {**FIELDS, "values": {**FIELDS["values"], "delete": ["i"]}}},
+                "schema": {"columns": "id INT"},
             },
-            "decode.envelope: needs records that bring their schema, and decode.value.format is json",
+            "decode.envelope.values: i stands twice",
         ),
         (
             {"table": {**BASE["table"], "order_by": ["at"]}},

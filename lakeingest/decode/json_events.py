@@ -1,0 +1,219 @@
+"""Change events of JSON without schemas: the file says which columns a row has, and where an event has its row.
+
+An event is parsed twice: its parts first, the row as text; then the one row that it is about, as any other JSON is read
+against declared columns. What becomes of the parts is the same as with schemas: see `debezium.ChangeReader`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakeingest import config
+from lakeingest.config import DebeziumEnvelope, FieldsEnvelope, JsonValue, PipelineConfig
+from lakeingest.decode import debezium as events
+from lakeingest.decode import json, json_columns, json_names
+from lakeingest.decode.debezium import ChangeReader
+from lakeingest.decode.writers import SchemaBranch, SchemaBranches
+from lakeingest.schema import ddl, debezium, model
+from lakeingest.schema.json_values import AS_IT_IS, Texts
+from lakeingest.schema.model import Schema
+from lakeingest.spark import types
+
+_TOLD_BY_EVENT: tuple[debezium.Connector, ...] = ("oracle", "mysql", "postgresql")
+"""Connectors whose places are BIGINTs; of two that could be meant the last one is."""
+
+
+def branches(pipeline: PipelineConfig) -> SchemaBranches:
+    """How the events of a pipeline are read whose columns its file declares."""
+    envelope, value = pipeline.decode.envelope, pipeline.decode.value
+    assert envelope is not None
+    assert isinstance(value, JsonValue)
+    declared, texts = ddl.parse(pipeline.schema_.columns or ""), json.texts_of(value)
+    if isinstance(envelope, DebeziumEnvelope):
+        texts = replace(texts, debezium=True, base64=envelope.decimals == "base64")
+    row = model.from_columns(declared)
+    connector = envelope.connector if isinstance(envelope, DebeziumEnvelope) else None
+    schema = replace(row, fields=(*row.fields, *debezium.beside(connector)))
+    reader = JsonEventReader(
+        fields=row.fields,
+        row=schema,
+        placeholder=envelope.unavailable if isinstance(envelope, DebeziumEnvelope) else "",
+        form=envelope.form,
+        envelope=envelope,
+        columns=declared,
+        texts=texts,
+    )
+    branch = SchemaBranch(b"", None, "schema.columns", schema, reader, schema)
+    return SchemaBranches((branch,), framing=None, format="json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonEventReader(ChangeReader):
+    """Reads events whose rows have declared columns.
+
+    Attributes:
+        columns: the declared ones.
+        texts: how what is written becomes a value.
+    """
+
+    envelope: config.Envelope
+    columns: tuple[ddl.Column, ...]
+    texts: Texts
+
+    def parse(self, payload: Column) -> Column:
+        parsed = json.parse(payload, self._event_type, AS_IT_IS)
+        return F.when(payload.isNotNull(), F.struct(parsed.alias("json"), payload.alias("text")))
+
+    @property
+    def further(self) -> Sequence[Callable[[Any], Mapping[str, Column]]]:
+        return (self._event, self._row_parsed, self._parts, self._row)
+
+    def _event(self, parsed: Column) -> dict[str, Column]:
+        """The parts of an event as `ChangeReader` has them, and `text`: STRING, its row."""
+        event = parsed["json"]
+        op = _at(event, self.form.op)
+        broken = parsed.isNotNull() & json.refused(parsed["text"], event, self._event_type, AS_IT_IS)
+        deletes = op.isin(self.form.ops(debezium.DELETES))
+        text = F.when(deletes, _at(event, self.form.before)).otherwise(_at(event, self.form.after))
+        if isinstance(self.envelope, FieldsEnvelope):
+            text, odd, position, changed_at = self._of_fields(self.envelope, event, text)
+        else:
+            odd, position, changed_at = self._of_debezium(self.envelope, event)
+        return {
+            "op": op,
+            "broken": broken,
+            "odd": odd,
+            "position": position,
+            "changed_at": changed_at,
+            "text": F.when(~broken, text),
+        }
+
+    def _of_debezium(self, envelope: DebeziumEnvelope, event: Column) -> tuple[Column, Column, Column]:
+        source = {name: event[debezium.SOURCE][name] for name in sorted(debezium.SOURCE_FIELDS)}
+        nothing, changed_at = F.lit(None).cast("string"), events.time_of(source)
+        if envelope.connector:
+            return nothing, events.placed(events.place(source, envelope.connector)), changed_at
+        position = events.placed(())
+        for each in _TOLD_BY_EVENT:
+            there = [source[name].isNotNull() for name in sorted(debezium.KNOWN_BY[each])]
+            is_of_it = there[0] & there[1] if len(there) > 1 else there[0]
+            position = F.when(is_of_it, events.placed(events.place(source, each))).otherwise(position)
+        text = F.lit("its source has commit_lsn, as that of SQL Server: write decode.envelope.connector: sqlserver")
+        return F.when(source["commit_lsn"].isNotNull(), text), position, changed_at
+
+    def _of_fields(
+        self, envelope: FieldsEnvelope, event: Column, text: Column
+    ) -> tuple[Column, Column, Column, Column]:
+        is_array = F.startswith(text, F.lit("["))
+        rows = F.when(is_array, F.json_array_length(text))
+        many = F.concat(
+            F.lit(f"{self.form.after} has "),
+            rows.cast("string"),
+            F.lit(" rows, and one record is one row here; let the producer send one row a message"),
+        )
+        odd = F.when(rows != 1, many)
+        numbers = []
+        for path in envelope.position:
+            written = _at(event, path)
+            numbers.append(written.try_cast("bigint"))
+            wrong = written.isNotNull() & numbers[-1].isNull()
+            odd = F.when(wrong, F.lit(f"{path}, which tells the order, is no whole number")).otherwise(odd)
+        changed_at = F.lit(None).cast("timestamp")
+        if envelope.changed_at:
+            fitted = json_columns.fit(_at(event, envelope.changed_at), T.TimestampType(), self.texts)
+            changed_at = fitted.value
+            wrong = json_columns.any_of(fitted.misfits)
+            odd = F.when(wrong, F.lit(f"{envelope.changed_at} has no value that a TIMESTAMP can hold")).otherwise(odd)
+        row = F.when(is_array, F.when(rows == 1, F.substring(text, F.lit(2), F.length(text) - 2))).otherwise(text)
+        return row, odd, events.placed(numbers), changed_at
+
+    def _row_parsed(self, event: Mapping[str, Column]) -> dict[str, Column]:
+        """The same, and `json`, its row."""
+        return {**event, "json": self._parsed_row(event["text"].cast("binary"))}
+
+    def _parsed_row(self, text: Column) -> Column:
+        parsed = json.parse(text, self._fields_type, self.texts)
+        return json.under_columns(parsed, self._row_type, self.texts) if self._is_renamed else parsed
+
+    def _parts(self, event: Mapping[str, Column]) -> dict[str, Column]:
+        values = json.columns(event["json"], self._row_type, self.texts)
+        parts = {name: event[name] for name in ("op", "odd", "position", "changed_at", "text", "json")}
+        return {
+            **parts,
+            "broken": event["broken"] | self._is_refused(event["text"], event["json"]),
+            "unread": F.lit(None).cast("string"),
+            "has_row": event["text"].isNotNull(),
+            **{str(at): each for at, each in enumerate(values.values())},
+        }
+
+    def _is_refused(self, text: Column, row: Column) -> Column:
+        return text.isNotNull() & json.refused(text.cast("binary"), row, self._row_type, self.texts)
+
+    def _row(self, event: Mapping[str, Column]) -> dict[str, Column]:
+        return {**super()._row(event), "text": event["text"], "json": event["json"]}
+
+    def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
+        # Of a refused record alone: it is read again, so that nobody else has to hand its row on.
+        event = self._event(self.parse(payload))
+        row = F.when(~event["broken"], event["text"].cast("binary"))
+        of_row = json.explained(row, self._fields_type, self.texts, withheld=withheld)["message"]
+        rest = F.when(row.isNull(), payload)
+        of_event = json.explained(rest, self._event_type, AS_IT_IS, withheld=withheld)["message"]
+        return F.when(row.isNotNull(), of_row).otherwise(of_event)
+
+    def rescued(self, parsed: Mapping[str, Column], dropped: tuple[str, ...], names: Schema) -> Column | None:
+        text, row = parsed["text"].cast("binary"), parsed["json"]
+        rescued = json.rescued(text, row, self._fields_type, everywhere=self._is_renamed)
+        if not self._is_renamed:
+            return rescued
+        return json_names.renamed(rescued, json_names.renamer(json_names.tree_of_columns(self.columns), {}))
+
+    @property
+    def _is_renamed(self) -> bool:
+        return any(ddl.sources(self.columns))
+
+    @cached_property
+    def _row_type(self) -> T.StructType:
+        return types.of_columns(self.columns)
+
+    @cached_property
+    def _fields_type(self) -> T.StructType:
+        return json_columns.under_field_names(self._row_type, self.columns)
+
+    @cached_property
+    def _event_type(self) -> T.StructType:
+        """What is read of an event: texts, and the numbers of Debezium's `source`."""
+        paths: dict[str, T.DataType] = dict.fromkeys((self.form.after, self.form.before, self.form.op), T.StringType())
+        if isinstance(self.envelope, FieldsEnvelope):
+            return _struct(dict.fromkeys(self.envelope.paths, T.StringType()))
+        for name in sorted(debezium.SOURCE_FIELDS):
+            kind = T.LongType() if name in debezium.SOURCE_NUMBERS else T.StringType()
+            paths[f"{debezium.SOURCE}.{name}"] = kind
+        return _struct(paths)
+
+
+def _at(event: Column, path: str) -> Column:
+    for name in path.split("."):
+        event = event[name]
+    return event
+
+
+def _struct(paths: Mapping[str, T.DataType]) -> T.StructType:
+    """The struct that has these types at these paths."""
+    fields: dict[str, T.DataType] = {}
+    below: dict[str, dict[str, T.DataType]] = {}
+    for path, kind in paths.items():
+        name, _, rest = path.partition(".")
+        if rest:
+            below.setdefault(name, {})[rest] = kind
+        else:
+            fields[name] = kind
+    fields |= {name: _struct(each) for name, each in below.items()}
+    return T.StructType([T.StructField(name, kind) for name, kind in fields.items()])
