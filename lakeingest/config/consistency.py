@@ -42,16 +42,9 @@ def columns(decode: parts.Decode, schema: parts.Schema) -> tuple[ddl.Column, ...
         case AvroFormat(schema_file=SchemaFile() as file):
             return file.columns(schema.names)
         case JsonValue():
-            return ddl.parse(declared(decode, schema)) if schema.columns else ()
+            return ddl.parse(envelope.declared(decode.envelope, schema.columns)) if schema.columns else ()
         case _:
             return (ddl.Column("value", ddl.Atomic("string" if value.format == "string" else "binary")),)
-
-
-def declared(decode: parts.Decode, schema: parts.Schema) -> str:
-    """The columns that the file declares, with those that stand beside a change event's row, as DDL; empty for none."""
-    if decode.envelope is None or not schema.columns:
-        return schema.columns or ""
-    return ", ".join((schema.columns, *envelope.columns(decode.envelope)))
 
 
 def compatibility(decode: parts.Decode, schema: parts.Schema) -> parts.Compatibility:
@@ -89,8 +82,7 @@ def mistakes(file: Parts) -> Iterator[Mistake]:
     if decode:
         yield from _subjects(decode)
         yield from _of_glue(decode, file.registry)
-        yield from envelope.mistakes(decode, table, file.transform)
-        yield from envelope.mistakes_of_json(decode, schema)
+        yield from envelope.mistakes(decode, schema, table, file.transform)
     if decode and schema:
         yield from _format(decode, schema)
         wrong_files = tuple(_schema_files(decode, schema))

@@ -138,10 +138,14 @@ def with_row_mode(file: Any) -> Any:
     return {**file, "table": {**keyed, **dated, **table}}
 
 
-def mistakes(decode: parts.Decode, table: RowMode | None, steps: Sequence[Transform]) -> Iterator[Mistake]:
+def mistakes(
+    decode: parts.Decode, schema: parts.Schema | None, table: RowMode | None, steps: Sequence[Transform]
+) -> Iterator[Mistake]:
     """What contradicts the envelope."""
     if decode.envelope is None:
         return
+    if schema and schema.columns and isinstance(decode.value, JsonValue):
+        yield from _of_declared(schema, schema.columns)
     if table and table.upserts:
         if table.order_by not in ((), (POSITION,)):
             yield Mistake(
@@ -190,17 +194,13 @@ def _of_fields(envelope: FieldsEnvelope, decode: parts.Decode) -> Iterator[Mista
         yield Mistake(("decode", "envelope", "values"), f"{', '.join(twice)} stands twice; name each once")
 
 
-def mistakes_of_json(decode: parts.Decode, schema: parts.Schema | None) -> Iterator[Mistake]:
-    """What contradicts the envelope of records whose columns the file declares."""
-    if decode.envelope is None or not isinstance(decode.value, JsonValue) or schema is None or not schema.columns:
-        return
+def _of_declared(schema: parts.Schema, columns: str) -> Iterator[Mistake]:
     if schema.compatibility not in (None, "FORWARD"):
         yield Mistake(
             ("schema", "compatibility"),
             "is FORWARD for JSON with decode.envelope: fields of the row that are not declared go to _rescued; drop it",
         )
-    declared = ddl.parse(schema.columns)
-    if required := ", ".join(column.name for column in declared if not column.nullable):
+    if required := ", ".join(column.name for column in ddl.parse(columns) if not column.nullable):
         yield Mistake(
             ("schema", "columns"),
             f"NOT NULL is declared for {required}, but events of deletes, and values that the database did not log, "
@@ -208,8 +208,10 @@ def mistakes_of_json(decode: parts.Decode, schema: parts.Schema | None) -> Itera
         )
 
 
-def columns(envelope: Envelope) -> Iterator[str]:
-    """The columns beside a declared row's, as DDL."""
+def declared(envelope: Envelope | None, columns: str | None) -> str:
+    """The columns that the file declares, with those that stand beside a change event's row, as DDL; empty for none."""
+    if envelope is None or not columns:
+        return columns or ""
     connector = envelope.connector if isinstance(envelope, DebeziumEnvelope) else None
-    for column in model.value_columns(model.Schema("struct", fields=debezium.beside(connector))):
-        yield f"{column.name} {column.type}"
+    beside = model.value_columns(model.Schema("struct", fields=debezium.beside(connector)))
+    return ", ".join((columns, *(f"{column.name} {column.type}" for column in beside)))

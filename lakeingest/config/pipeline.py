@@ -107,7 +107,7 @@ class PipelineConfig(Part):
     @property
     def declared(self) -> str:
         """The columns that a record's JSON becomes, as DDL; empty where the file declares none."""
-        return consistency.declared(self.decode, self.schema_)
+        return envelope.declared(self.decode.envelope, self.schema_.columns)
 
     @property
     def code(self) -> tuple[str, ...]:

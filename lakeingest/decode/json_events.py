@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_
 from typing import Any
 
 from pyspark.sql import Column
@@ -102,8 +103,8 @@ class JsonEventReader(ChangeReader):
             return nothing, events.placed(events.place(source, envelope.connector)), changed_at
         position = events.placed(())
         for each in _TOLD_BY_EVENT:
-            there = [source[name].isNotNull() for name in sorted(debezium.KNOWN_BY[each])]
-            is_of_it = there[0] & there[1] if len(there) > 1 else there[0]
+            values = [source[name].isNotNull() for name in sorted(debezium.KNOWN_BY[each])]
+            is_of_it = reduce(and_, values)
             position = F.when(is_of_it, events.placed(events.place(source, each))).otherwise(position)
         text = F.lit("its source has commit_lsn, as that of SQL Server: write decode.envelope.connector: sqlserver")
         return F.when(source["commit_lsn"].isNotNull(), text), position, changed_at
