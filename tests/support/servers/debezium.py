@@ -41,8 +41,10 @@ def _each_side(options: Mapping[str, str]) -> Converter:
     return {f"{side}.converter{name}": value for side in ("key", "value") for name, value in options.items()}
 
 
-JSON = _each_side({"": _JSON, ".schemas.enable": "false"})
-JSON_WITH_SCHEMA = _each_side({"": _JSON, ".schemas.enable": "true"})
+# By default the converter writes a column's default in the place of null.
+_NULLS = {".replace.null.with.default": "false"}
+JSON = _each_side({"": _JSON, ".schemas.enable": "false", **_NULLS})
+JSON_WITH_SCHEMA = _each_side({"": _JSON, ".schemas.enable": "true", **_NULLS})
 
 
 def avro(stack: Addresses) -> Converter:
