@@ -17,6 +17,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
+from lakeingest.config import PipelineConfig
 from lakeingest.errors import UsageError
 from lakeingest.operations.readers import PipelineReader
 from lakeingest.operations.results.log_position import LogPosition
@@ -47,6 +48,11 @@ class NewestEvent:
     place: tuple[int, ...]
     change: str
     at: datetime | None = None
+
+
+def is_known(config: PipelineConfig) -> bool:
+    """Whether the records of a pipeline say where they stand in a database's log."""
+    return config.decode.envelope is not None and config.decode.envelope.format == "debezium"
 
 
 def parse(text: str) -> tuple[int, ...]:
@@ -116,4 +122,6 @@ def claim(newest: Mapping[tuple[str, int], NewestEvent], waiting: Collection[tup
     event = min(events, key=by_place) if events else max(newest.values(), key=by_place)
     if event.change == CHANGES["r"]:
         return LogPosition(reason="a snapshot is under way, or nothing has changed since its end")
+    if not any(event.place):
+        return LogPosition(reason="the events of this connector do not say where they stand")
     return LogPosition(event.place, event.at)

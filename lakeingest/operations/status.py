@@ -34,7 +34,7 @@ def of_pipeline(owner: Owner, source: RecordSource, *, gated: bool) -> Status:
     result = answer(owner, partial(status, topics=source.topics()))
     if gated:
         result = replace(result, held=held.of_results(result.sequence, result.lag, held.newest_results(owner)))
-    if owner.config.decode.envelope is not None:
+    if database_position.is_known(owner.config):
         place = answer(owner, partial(database_position.position, partitions=result.partitions))
         result = replace(result, position=place)
     if owner.config.contract is None:

@@ -94,10 +94,10 @@ def wait_for_position(
         UsageError: it is no such place, or the records are no change events.
         SetupError, SourceError, StorageError: the tables, or Kafka, cannot be read.
     """
-    if config.decode.envelope is None:
+    if not database_position.is_known(config):
         raise UsageError(
             f"the records of {config.name!r} have no place in a database's log",
-            cure="write decode.envelope, or drop it",
+            cure="write decode.envelope: {format: debezium}, or drop it",
         )
     target, access, began = database_position.parse(position), _Access(config), time.monotonic()
 

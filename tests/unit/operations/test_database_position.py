@@ -74,6 +74,11 @@ def test_the_newest_event_of_each_partition(tmp_path: Path) -> None:
             [],
             LogPosition(reason="a snapshot is under way, or nothing has changed since its end"),
         ),
+        (
+            {("t", 0): NewestEvent((0, 0, 0), "insert", AT)},
+            [],
+            LogPosition(reason="the events of this connector do not say where they stand"),
+        ),
     ],
 )
 def test_what_is_claimed(newest: Any, waiting: Any, expected: LogPosition) -> None:
