@@ -18,7 +18,7 @@ from support.servers.debezium import (
 
 from lakeingest.local import Addresses
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.faults
 
 CHANGES = (
     "INSERT INTO visits VALUES (2, 'streamed')",

@@ -120,7 +120,7 @@ def test_a_replay_into_a_history(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.faults), True])
 def test_a_job_that_commits_in_between(world: World, monkeypatch: pytest.MonkeyPatch, killed: bool) -> None:
     """A backfill commits when the run has looked at the table, and before its MERGE: neither sees the other's rows."""
     world.changes["source"] = {"start": "latest"}
