@@ -58,7 +58,8 @@ def measured(stack: Addresses, folder: Path, rows: int) -> list[dict[str, Any]]:
     pipelines = {way: pipeline(stack, way, 2 * rows) for way in WAYS}
     with postgres(folder) as database, connect_worker(stack, folder, JSON_WITH_SCHEMA) as worker:
         fill(database, rows)
-        create_topic(stack, EVENTS, PLAIN)
+        for topic in (EVENTS, PLAIN):
+            create_topic(stack, topic)
         options = {"table.include.list": TABLE}
         steps: dict[str, Callable[[], None]] = {
             "snapshot": lambda: worker.put(PREFIX, postgres_connector(database, PREFIX, options)),
