@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from lakeingest.delta.commit_log import Commit, CommitLog
+from lakeingest.delta.commit_log import Commit
 from lakeingest.delta.maintenance.due import CompactionRule, due
 from lakeingest.delta.maintenance.inventory import Inventory
 from lakeingest.delta.reader.contract import Condition, TableReader
@@ -16,7 +16,15 @@ from lakeingest.delta.reader.files import FileTable
 from lakeingest.delta.receipt import Counts
 from lakeingest.ingest.source import RecordSource
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations import completeness, contract, database_position, foreign_writers, freshness, held
+from lakeingest.operations import (
+    completeness,
+    contract,
+    database_position,
+    foreign_writers,
+    freshness,
+    held,
+    partition_lags,
+)
 from lakeingest.operations.readers import Owner, PipelineReader, answer
 from lakeingest.operations.results.status import Status
 
@@ -54,7 +62,7 @@ def status(reader: PipelineReader, topics: Topics) -> Status:
     in_quarantine: list[Condition] = [("pipeline", "=", reader.config.known_as), ("moved", "null", None)]
     sizes = {"table": _size(reader.main, []), "quarantine": _size(reader.quarantine, in_quarantine)}
     accounts = {commit.receipt.batch: commit.receipt.account for commit in refused.commits}
-    partitions = lags(log, topics)
+    partitions = partition_lags.of(log, topics)
     commits = []
     for commit in log.commits[:_COMMITS]:
         account = accounts.get(commit.receipt.sequence)
@@ -80,20 +88,6 @@ def status(reader: PipelineReader, topics: Topics) -> Status:
         backfill=tuple(backfill),
         foreign_writers=writers,
         maintenance=_maintenance(reader, entries),
-    )
-
-
-def lags(log: CommitLog, topics: Topics) -> tuple[dict[str, Any], ...]:
-    """See `Status.partitions`."""
-    return tuple(
-        {
-            "topic": topic,
-            "partition": partition,
-            "frontier": log.frontier.get((topic, partition)),
-            "end": end,
-            "lag": end - log.frontier.get((topic, partition), topics.first[topic, partition]),
-        }
-        for (topic, partition), end in sorted(topics.last.items())
     )
 
 

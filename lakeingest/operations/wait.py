@@ -16,12 +16,11 @@ from lakeingest.errors import LakeingestError, SourceUnreachable, StorageUnreach
 from lakeingest.ingest import endpoints
 from lakeingest.kafka.broker import Broker
 from lakeingest.kafka.offsets import Reach
-from lakeingest.operations import completeness, database_position
+from lakeingest.operations import completeness, database_position, partition_lags
 from lakeingest.operations.completeness import Complete, Row
 from lakeingest.operations.readers import PipelineReader, answer
 from lakeingest.operations.results.log_position import LogPosition
 from lakeingest.operations.results.wait import Completion, PositionWait
-from lakeingest.operations.status import lags
 
 if TYPE_CHECKING:
     from lakeingest.delta.pipeline_tables import PipelineTables
@@ -103,7 +102,9 @@ def wait_for_position(
 
     def look() -> LogPosition | Waiting:
         topics = access.broker.topics()
-        state = answer(access, lambda reader: database_position.position(reader, lags(reader.standing(), topics)))
+        state = answer(
+            access, lambda reader: database_position.position(reader, partition_lags.of(reader.standing(), topics))
+        )
         return state if state.reaches(target) else Waiting(f"{config.name} {position}: {state.text}")
 
     end = until_reached(look, timeout_s, says)

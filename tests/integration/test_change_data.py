@@ -71,7 +71,7 @@ HISTORY = (
 EXPECTED = [(1, "paid", "a"), (2, "again", "B")]
 
 
-def test_a_table_has_the_rows_of_the_database(world: World) -> None:
+def test_a_table_has_the_rows_of_the_database(world: World, tmp_path: Path, lakeingest: Command) -> None:
     world.produce(*HISTORY)
     assert world.run() == Counts(10, 8, 0, 2)
     assert read(world) == EXPECTED
@@ -82,6 +82,14 @@ def test_a_table_has_the_rows_of_the_database(world: World) -> None:
     report = world.ingestion().audit("source")
     assert report.conserved, report
     assert (report.keys_compared, report.altered) == (3, ())
+    # Its newest event is at 70, behind a transaction that ended at 69; none waits.
+    file = tmp_path / "p.yaml"
+    file.write_text(json.dumps(world.values()))
+    done = lakeingest("wait", file, "--position", "68", "--timeout", "0", "--output", "json")
+    assert (done.code, done.data["complete"], done.data["position"]["event"]) == (0, True, 70), done.err
+    late = lakeingest("wait", file, "--position", "70", "--timeout", "0")
+    assert (late.code, "position 70 of binlog 69" in late.err) == (1, True), late.err
+    assert lakeingest("wait", file, "--timeout", "0").code == 2
 
 
 @pytest.mark.slow
