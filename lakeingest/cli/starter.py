@@ -12,7 +12,7 @@ from lakeingest.config.options import Option
 _FILLED = ("source.topics", "schema.columns", "table.path")
 """Not required by their part, but by the defaults of others."""
 
-_OF_UPSERT = ("table.keys", "table.order_by", "table.on_tombstone")
+_OF_UPSERT = ("table.keys", "table.order_by", "table.on_tombstone", "table.valid_from")
 _INSTEAD = ("source.table", "storage.access_points", *_OF_UPSERT)
 """Options that stand instead of others, or beside another value of them."""
 

@@ -130,3 +130,13 @@ def test_what_says_when_a_version_becomes_valid(spark: SparkSession) -> None:
             PipelineFileError, match=rf'table.valid_from: "{field}" is {kind}, and has to be a TIMESTAMP'
         ):
             latest.of(_options(keys=["k"], valid_from=field), columns)
+
+
+def test_a_record_of_no_time_is_refused(spark: SparkSession) -> None:
+    """Neither the field's nor its own; either of them is enough."""
+    columns = f"{_COLUMNS}, at TIMESTAMP"
+    rule = latest.of(_options(keys=["k"], valid_from="at"), spark.createDataFrame([], columns).schema).refusals[-1]
+    times = [(None, None), (None, _BEGIN), (_BEGIN, None)]
+    rows = spark.createDataFrame(times, "at TIMESTAMP, _timestamp TIMESTAMP")
+    reasons = rows.select(F.when(rule.when, rule.diagnosis()["reason"]).alias("reason"))
+    assert_df_equality(reasons, spark.createDataFrame([("NULL_VALID_FROM",), (None,), (None,)], "reason STRING"))
