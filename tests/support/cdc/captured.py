@@ -126,8 +126,10 @@ class Captured:
             assert time.monotonic() < deadline, self.worker.log.read_text(errors="replace")[-3000:]
 
     def rows(self, **changes: Any) -> dict[int, dict[str, Any]]:
-        """What the lake has behind a run."""
+        """What the lake has behind a run; nothing while the connector has sent no event yet."""
         self.world.run(**changes)
+        if self.world.ingestion().tables.main.schema() is None:
+            return {}
         return {row["id"]: row for row in self.world.rows()}
 
     def check(self) -> None:
