@@ -106,6 +106,7 @@ STORED = {
         "table": {"rows": 2000, "mixed": "19c4e2b7035fa8d1", "placed": "00000000000051"},
         "quarantine": None,
     },
+    "log_ends": {"shop.public.orders": {"0": [24012344, 24012400, 0, 1764490000000000]}},
 }
 """A receipt as it is stored, of which a real one has some of the fields."""
 

@@ -162,6 +162,7 @@ class Pipeline:
         accept_dropped_topics: bool = False,
         accept_gap: bool = False,
         accept_held: str | None = None,
+        accept_log_restart: bool = False,
     ) -> Counts:
         """Take micro-batches until stopped, or until all is committed that Kafka held when the run began.
 
@@ -176,6 +177,7 @@ class Pipeline:
             accept_dropped_topics: go on although a topic that the table was fed from is no longer in source.topics.
             accept_gap: go on although Kafka has deleted offsets that were never read; the receipt names them.
             accept_held: why the first batch that the gate would hold is let through; its receipt says who and why.
+            accept_log_restart: go on although a database's log begins anew, as its change events show.
 
         Returns:
             The counts of all batches of this run.
@@ -189,7 +191,7 @@ class Pipeline:
         Example:
             pipeline.run(until_caught_up=True, progress=True)
         """
-        if accept_gap or accept_held is not None:
+        if accept_gap or accept_held is not None or accept_log_restart:
             preflight.check_user(self.config, "accept")
         stop = stop or threading.Event()
         with ProgressBar(until_caught_up=until_caught_up) if progress else nullcontext() as bar:
@@ -200,7 +202,7 @@ class Pipeline:
                     on_progress(event)
 
             with self._announced(self.config.name, heard, stop, bar) as tell:
-                accept = Accept(accept_dropped_topics, accept_gap, accept_held)
+                accept = Accept(accept_dropped_topics, accept_gap, accept_held, accept_log_restart)
                 job = RunJob(self.context, tell, until_caught_up=until_caught_up)
                 return Loop(self.context, job, accept, tell, stop, self.turns.turn if self.turns else nullcontext).run()
 

@@ -39,6 +39,13 @@ def run(
         typer.Option("--accept-gap", help="Go on although Kafka has deleted offsets that were never read; name them."),
     ] = False,
     accept_held: AcceptHeld = None,
+    accept_log_restart: Annotated[
+        bool,
+        typer.Option(
+            "--accept-log-restart",
+            help="Go on although a database's log begins anew, as its change events show: its clock was wrong.",
+        ),
+    ] = False,
     at_once: Annotated[
         int | None,
         typer.Option(
@@ -103,6 +110,7 @@ def run(
         "accept_dropped_topics": accept_dropped_topics,
         "accept_gap": accept_gap,
         "accept_held": accept_held,
+        "accept_log_restart": accept_log_restart,
     }
     read = pipeline_file.read_all(files, os.environ)
     alone = None if len(files) > 1 or files[0].is_dir() or not isinstance(read[0], PipelineConfig) else read[0]

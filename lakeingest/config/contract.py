@@ -108,8 +108,8 @@ class Contract(Part):
     )
     may_accept: tuple[User, ...] | None = Field(
         None,
-        description="The users who may let a held batch or a gap through (run --accept-held, --accept-gap). Default: "
-        "everybody who can write to the tables.",
+        description="The users who may accept what a run stops for (run --accept-held, --accept-gap, "
+        "--accept-log-restart). Default: everybody who can write to the tables.",
         examples=[["ada"]],
     )
 

@@ -15,6 +15,7 @@ from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from lakeingest.delta.log_ends import NO_ENDS, LogEnds
 from lakeingest.delta.offset_lists import NO_OFFSETS, OffsetLists
 from lakeingest.delta.sums import BatchSums, Sums
 from lakeingest.errors import TableMismatch
@@ -232,6 +233,7 @@ class Receipt:
             version wrote it. Where quarantine has no such commit any more, a RESTORE took it back, or it was made anew.
         before: the sums of the batch before this one, which were not known when its own receipt was written; on the
             table only. None before the first batch, and where an older version wrote it.
+        log_ends: of a database's change events, how far its log is known behind the batch; on the table only.
     """
 
     pipeline: str
@@ -248,6 +250,7 @@ class Receipt:
     base: int | None = None
     aside: int | None = None
     before: BatchSums | None = None
+    log_ends: LogEnds = NO_ENDS
 
     @property
     def batch(self) -> int:
@@ -282,6 +285,7 @@ class Receipt:
             schemas=_filled(digest=self.ledger or None) | ledger,
             decided=_filled(version=self.base, account=self.aside),
             before=self.before and self.before.to_json(),
+            log_ends=self.log_ends.to_json(),
         )
         return json.dumps(tree, separators=(",", ":"))
 
@@ -324,6 +328,7 @@ class Receipt:
             base=decided.get("version"),
             aside=decided.get("account"),
             before=BatchSums.from_json(tree["before"]) if "before" in tree else None,
+            log_ends=LogEnds.from_json(tree.get("log_ends", {})),
         )
 
 

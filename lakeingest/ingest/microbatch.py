@@ -17,6 +17,7 @@ from pyspark.sql import Observation
 
 from lakeingest.delta import commit, kinds, quarantine, sealing, sums
 from lakeingest.delta.commit_log import Commit, CommitLog
+from lakeingest.delta.log_ends import NO_ENDS
 from lakeingest.delta.partitioning import Layout
 from lakeingest.delta.receipt import Account, Receipt
 from lakeingest.delta.writer import TableWriter
@@ -55,6 +56,8 @@ class MicroBatchExecution:
         evolution: the schemas that are known by now.
         sums_chain: the sums of the newest batch that stands.
         fixed_columns: notices what would change the table; None where the job evolves it (see `Job.evolves`).
+        log_ends: how far a database's log is known behind the run's newest batch.
+        accepts_log_restart: whether a database's log may begin anew.
     """
 
     def __init__(
@@ -81,6 +84,8 @@ class MicroBatchExecution:
         registry = partial(endpoints.registry, self.config)
         self.evolution = Evolution(self.config, log.schemas, registry, columns, follows=evolves)
         self.fixed_columns = None if evolves else FixedColumns(self.evolution)
+        self.log_ends = log.newest.receipt.log_ends if log.newest else NO_ENDS
+        self.accepts_log_restart = False
         self._last: BatchPlan | None = None
         self._checked = False
         self._described: tuple[SchemaLedger, StructType | None] | None = None
@@ -228,7 +233,9 @@ class MicroBatchExecution:
         if self.fixed_columns is None:
             loosened = self.evolution.loosened(self._columns(), batch.shape.table)
         partitions = batch.layout.columns
-        return self.writer.commit_rows(accepted, receipt, self.evolution.ledger, loosened, partitions, mode=mode)
+        own_commit = self.writer.commit_rows(accepted, receipt, self.evolution.ledger, loosened, partitions, mode=mode)
+        self.log_ends = receipt.log_ends
+        return own_commit
 
     def quarantine(self, rows: DataFrame, receipt: Receipt, account: Account) -> tuple[dict[str, int], dict[str, int]]:
         """Commit rows to quarantine; how many break which expectation, and how many have which reason."""

@@ -43,11 +43,13 @@ class Accept:
         dropped_topics: that the file no longer names a topic which the table was fed from.
         gaps: that Kafka has deleted offsets which were never read.
         held_reason: a batch that the gate would hold: the first one is let through, for this reason.
+        log_restart: that a database's log begins anew.
     """
 
     dropped_topics: bool = False
     gaps: bool = False
     held_reason: str | None = None
+    log_restart: bool = False
 
 
 def check_user(config: PipelineConfig, deed: Literal["replay", "accept"]) -> None:
@@ -61,7 +63,7 @@ def check_user(config: PipelineConfig, deed: Literal["replay", "accept"]) -> Non
     users = getattr(promised, f"may_{deed}") if promised else None
     if users is None or (who := user()) in users:
         return
-    deed_text = "replay or discard refused records" if deed == "replay" else "let a held batch or a gap through"
+    deed_text = "replay or discard refused records" if deed == "replay" else "accept what a run stops for"
     raise UsageError(
         f"{who} may not {deed_text} of {config.name!r}: contract.may_{deed} names {', '.join(users) or 'nobody'}",
         cure=f"let one of them do it; or add {who} to contract.may_{deed}, if the table's owners agree",

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from lakeingest.delta import coordinates, versions
 from lakeingest.delta.versions import KeyVersions
+from lakeingest.ingest import log_order
 from lakeingest.spark import frames
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def commit_rows(execution: MicroBatchExecution, accepted: DataFrame, receipt: Re
     try:
         with execution.reader.failures(), frames.observing(context.spark):
             count, emptied, *extents = rows.agg(F.count(F.lit(1)), latest.newest_emptying, *latest.extents).collect()[0]
+            receipt = log_order.placed(execution, rows, receipt, latest)
         if not count:
             return execution.commit_rows(rows, receipt, batch)
         bounds = tuple(latest.bounds(extents))

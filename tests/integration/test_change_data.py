@@ -16,6 +16,7 @@ from support.records import Record, produce
 from support.records.change_events import event, key, named, schema, value
 
 from lakeingest.delta.receipt import Counts
+from lakeingest.errors import SourceChanged
 from lakeingest.local import Addresses
 
 COLUMNS: dict[str, Any] = {
@@ -110,6 +111,39 @@ def test_events_that_are_sent_again_change_nothing(world: World) -> None:
     assert read(world) == EXPECTED
     report = world.ingestion().audit("source")
     assert (report.conserved, report.altered) == (True, ()), report
+
+
+def restored(id: int, status: str, at: int) -> Record:
+    """An update in the log of a database that was restored: its places begin anew, half an hour later."""
+    source = {"lsn": at, "sequence": json.dumps([str(at - 1), str(at)]), "ts_ms": 1_796_000_000_000 + 1_800_000 + at}
+    return Record(value(schema(COLUMNS), event("u", row(id, status, "x"), at, source=source)), key(id=id), 0)
+
+
+@pytest.mark.parametrize("mode", ["upsert", pytest.param("history", marks=pytest.mark.slow)])
+def test_a_log_that_begins_anew_stops_the_run(world: World, mode: str) -> None:
+    """Its events are older than the rows by their places: left out in silence, the table would be wrong for ever."""
+    changes: Any = {"table": {"mode": mode, "keys": ["id"]}}
+    world.produce(*HISTORY)
+    world.run(**changes)
+    before = read(world)
+    world.produce(restored(1, "refunded", 15), restored(4, "new", 16))
+    with pytest.raises(SourceChanged, match=rf"{re.escape(world.name)}-0.* 15/16/0 .*before one at 69/70/0") as stopped:
+        world.run(**changes)
+    assert "--accept-log-restart" in stopped.value.cure
+    assert read(world) == before
+    assert world.ingestion(**changes).run(until_caught_up=True, accept_log_restart=True) == Counts(2, 2)
+    # What was accepted is the log from now on.
+    world.produce(restored(4, "paid", 17))
+    assert world.run(**changes) == Counts(1, 1)
+    assert (4, "paid", "x") in read(world)
+
+
+@pytest.mark.slow
+def test_a_log_that_begins_anew_within_a_batch_stops_the_run(world: World) -> None:
+    world.produce(*HISTORY, restored(4, "new", 16))
+    with pytest.raises(SourceChanged, match="begins anew"):
+        world.run()
+    assert world.commit_log().newest is None
 
 
 @pytest.mark.slow

@@ -65,7 +65,10 @@ def test_a_folder_without_a_pipeline(tmp_path: Path) -> None:
         run.run([tmp_path], output="text")
 
 
-@pytest.mark.parametrize("consent", [{"accept_gap": True}, {"accept_held": "x"}, {"accept_dropped_topics": True}])
+@pytest.mark.parametrize(
+    "consent",
+    [{"accept_gap": True}, {"accept_held": "x"}, {"accept_dropped_topics": True}, {"accept_log_restart": True}],
+)
 def test_a_consent_is_for_one(tmp_path: Path, consent: dict[str, Any]) -> None:
     """What one pipeline may do must not be allowed to all."""
     files = [written(tmp_path, name) for name in "ab"]
