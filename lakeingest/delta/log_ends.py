@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 TopicPartition: TypeAlias = tuple[str, int]
@@ -17,6 +17,7 @@ Place: TypeAlias = tuple[int, ...]
 """Commit, event and row, as `_position` has them."""
 CLOCK_STEP = timedelta(minutes=10)
 """By how much a database's clock may be set back and forth, and nobody thinks of another log."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STEP_US = CLOCK_STEP // timedelta(microseconds=1)
 
 
@@ -31,6 +32,10 @@ class LogEnd:
 
     place: Place
     at: int
+
+    @property
+    def time(self) -> datetime:
+        return _EPOCH + timedelta(microseconds=self.at)
 
 
 @dataclass(frozen=True)

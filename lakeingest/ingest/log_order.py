@@ -6,7 +6,6 @@ The order of a table is then no order any more: rows that the database has chang
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from lakeingest.delta.latest import LatestRows
     from lakeingest.delta.receipt import Receipt
     from lakeingest.ingest.microbatch import MicroBatchExecution
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def placed(execution: MicroBatchExecution, rows: DataFrame, receipt: Receipt, latest: LatestRows) -> Receipt:
@@ -58,9 +55,11 @@ def _events(rows: DataFrame) -> dict[TopicPartition, BatchEvents]:
     place = F.struct(f"{POSITION}.*")
     at = F.unix_micros(CHANGED_AT)
     events = rows.where((F.col(CHANGE) != CHANGES["r"]) & F.col(CHANGED_AT).isNotNull())
-    found = events.groupBy(TOPIC, PARTITION).agg(F.max(F.struct(place, OFFSET, at)), F.max(F.struct(at, OFFSET, place)))
+    partitions = events.groupBy(TOPIC, PARTITION).agg(
+        F.max(F.struct(place, OFFSET, at)), F.max(F.struct(at, OFFSET, place))
+    )
     batch = dict[TopicPartition, BatchEvents]()
-    for topic, partition, (far, far_offset, far_at), (late_at, late_offset, late) in found.collect():
+    for topic, partition, (far, far_offset, far_at), (late_at, late_offset, late) in partitions.collect():
         furthest, newest = LogEnd(tuple(map(int, far)), far_at), LogEnd(tuple(map(int, late)), late_at)
         batch[topic, partition] = BatchEvents(furthest, far_offset, newest, late_offset)
     return batch
@@ -82,4 +81,4 @@ def _check(events: Mapping[TopicPartition, BatchEvents], ends: LogEnds) -> None:
 
 def _text(event: LogEnd) -> str:
     place = "/".join(map(str, event.place))
-    return f"{place} ({_EPOCH + timedelta(microseconds=event.at):%Y-%m-%d %H:%M:%S} UTC)"
+    return f"{place} ({event.time:%Y-%m-%d %H:%M:%S} UTC)"

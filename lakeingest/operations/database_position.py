@@ -4,8 +4,8 @@ Transactions come in the order of their commits. An event lies in the log before
 that all which was committed up to the event has come, and no half of a transaction is claimed. PostgreSQL's events also
 name the end of the transaction before (`_position.commit`), which may lie behind the event.
 
-The newest event of a partition is that of a row, or of a delete that is remembered. One that a transform drops shows in
-neither: the claim is earlier then, never later.
+The newest event of a partition is told by the receipt of the newest batch (see `delta.log_ends`), or, where it tells of
+none, by the rows: one that a transform drops does not show there, and the claim is earlier then, never later.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import Any
 
 from lakeingest.config import PipelineConfig
+from lakeingest.delta.commit_log import CommitLog
 from lakeingest.errors import UsageError
 from lakeingest.operations.readers import PipelineReader
 from lakeingest.operations.results.log_position import LogPosition
@@ -29,10 +30,6 @@ _ROWS = f"""
     SELECT _topic AS topic, _partition AS number, max(struct({POSITION}, _offset, {CHANGE}, {CHANGED_AT})) AS newest
     FROM {{rows}} WHERE {POSITION} IS NOT NULL GROUP BY _topic, _partition
 """
-_DELETES = """
-    SELECT _topic AS topic, _partition AS number, max(struct(order_1, order_2, order_3, _offset)) AS newest
-    FROM {rows} WHERE pipeline = :pipeline GROUP BY _topic, _partition
-"""
 
 
 @dataclass(frozen=True)
@@ -41,12 +38,12 @@ class NewestEvent:
 
     Attributes:
         place: commit, event and row, as `_position` has them.
-        change: what it did, as `_change` has it.
-        at: when the database committed it; None of a delete.
+        is_of_snapshot: whether it is a row of a snapshot, whose place is that of the snapshot.
+        at: when the database committed it; None where it does not say so.
     """
 
     place: tuple[int, ...]
-    change: str
+    is_of_snapshot: bool = False
     at: datetime | None = None
 
 
@@ -74,36 +71,37 @@ def parse(text: str) -> tuple[int, ...]:
     )
 
 
-def newest_events(reader: PipelineReader) -> dict[tuple[str, int], NewestEvent]:
+def newest_events(reader: PipelineReader, log: CommitLog) -> dict[tuple[str, int], NewestEvent]:
     """The newest event of each topic-partition that the tables know of.
+
+    Args:
+        log: the pipeline's, with its newest commit.
 
     Raises:
         Unreadable, StorageUnreachable: a table cannot be read.
     """
+    ends = log.newest.receipt.log_ends.ends if log.newest else {}
+    if ends:
+        return {where: NewestEvent(end.place, at=end.time) for where, end in ends.items()}
     newest = dict[tuple[str, int], NewestEvent]()
     for row in reader.main.scan(_ROWS):
         place, _, change, at = row["newest"].values()
-        newest[row["topic"], row["number"]] = NewestEvent(tuple(map(int, place.values())), change, at)
-    table = reader.config.table
-    if table.removes and table.order_by and reader.deleted_keys.exists:
-        for row in reader.deleted_keys.scan(_DELETES, pipeline=reader.config.known_as):
-            *place, _ = row["newest"].values()
-            event, partition = NewestEvent(tuple(map(int, place)), CHANGES["d"]), (row["topic"], row["number"])
-            if partition not in newest or newest[partition].place < event.place:
-                newest[partition] = event
+        event = NewestEvent(tuple(map(int, place.values())), change == CHANGES["r"], at)
+        newest[row["topic"], row["number"]] = event
     return newest
 
 
-def position(reader: PipelineReader, partitions: Sequence[Mapping[str, Any]]) -> LogPosition:
+def position(reader: PipelineReader, log: CommitLog, partitions: Sequence[Mapping[str, Any]]) -> LogPosition:
     """Up to which place the table holds everything that Kafka has.
 
     Args:
-        partitions: see `Status`; asked before the tables.
+        log: see `newest_events`.
+        partitions: see `Status`; asked before the log.
 
     Raises:
         Unreadable, StorageUnreachable: a table cannot be read.
     """
-    return claim(newest_events(reader), [(p["topic"], p["partition"]) for p in partitions if p["lag"]])
+    return claim(newest_events(reader, log), [(p["topic"], p["partition"]) for p in partitions if p["lag"]])
 
 
 def claim(newest: Mapping[tuple[str, int], NewestEvent], waiting: Collection[tuple[str, int]]) -> LogPosition:
@@ -116,11 +114,11 @@ def claim(newest: Mapping[tuple[str, int], NewestEvent], waiting: Collection[tup
     if not newest:
         return LogPosition(reason="no event was committed yet")
     if absent := [f"{topic}-{number}" for topic, number in waiting if (topic, number) not in newest]:
-        return LogPosition(reason=f"records of {', '.join(absent)} wait, and none was committed yet")
+        return LogPosition(reason=f"records of {', '.join(absent)} wait, and no change was committed yet")
     events = [newest[each] for each in waiting]
     by_place = attrgetter("place")
     event = min(events, key=by_place) if events else max(newest.values(), key=by_place)
-    if event.change == CHANGES["r"]:
+    if event.is_of_snapshot:
         return LogPosition(reason="a snapshot is under way, or nothing has changed since its end")
     if not any(event.place):
         return LogPosition(reason="the events of this connector do not say where they stand")

@@ -42,9 +42,6 @@ def of_pipeline(owner: Owner, source: RecordSource, *, gated: bool) -> Status:
     result = answer(owner, partial(status, topics=source.topics()))
     if gated:
         result = replace(result, held=held.of_results(result.sequence, result.lag, held.newest_results(owner)))
-    if database_position.is_known(owner.config):
-        place = answer(owner, partial(database_position.position, partitions=result.partitions))
-        result = replace(result, position=place)
     if owner.config.contract is None:
         return result
     periods = partial(answer, owner, completeness.periods)
@@ -80,6 +77,7 @@ def status(reader: PipelineReader, topics: Topics) -> Status:
     ]
     entries = reader.main.history(BACK)
     writers = foreign_writers.of(entries, foreign_writers.engines(entries), of_rows=True)
+    is_placed = database_position.is_known(reader.config)
     return Status(
         reader.config.name,
         partitions,
@@ -88,6 +86,7 @@ def status(reader: PipelineReader, topics: Topics) -> Status:
         backfill=tuple(backfill),
         foreign_writers=writers,
         maintenance=_maintenance(reader, entries),
+        position=database_position.position(reader, log, partitions) if is_placed else None,
     )
 
 

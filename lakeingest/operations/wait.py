@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakeingest.config import PipelineConfig, Storage
@@ -15,7 +15,7 @@ from lakeingest.delta.reader.log import ReadFailed
 from lakeingest.errors import LakeingestError, SourceUnreachable, StorageUnreachable, UsageError
 from lakeingest.ingest import endpoints
 from lakeingest.kafka.broker import Broker
-from lakeingest.kafka.offsets import Reach
+from lakeingest.kafka.offsets import Reach, Topics
 from lakeingest.operations import completeness, database_position, partition_lags
 from lakeingest.operations.completeness import Complete, Row
 from lakeingest.operations.readers import PipelineReader, answer
@@ -102,9 +102,7 @@ def wait_for_position(
 
     def look() -> LogPosition | Waiting:
         topics = access.broker.topics()
-        state = answer(
-            access, lambda reader: database_position.position(reader, partition_lags.of(reader.standing(), topics))
-        )
+        state = answer(access, partial(_position, topics=topics))
         return state if state.reaches(target) else Waiting(f"{config.name} {position}: {state.text}")
 
     end = until_reached(look, timeout_s, says)
@@ -115,6 +113,11 @@ def wait_for_position(
         position=end if isinstance(end, LogPosition) else None,
         waits_for=end.text if isinstance(end, Waiting) else "",
     )
+
+
+def _position(reader: PipelineReader, topics: Topics) -> LogPosition:
+    log = reader.standing()
+    return database_position.position(reader, log, partition_lags.of(log, topics))
 
 
 def until_reached(

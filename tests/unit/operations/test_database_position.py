@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeingest.config import Storage, file
+from lakeingest.delta.commit_log import Commit, CommitLog
+from lakeingest.delta.log_ends import LogEnd, LogEnds
+from lakeingest.delta.receipt import Receipt, Run
 from lakeingest.errors import UsageError
 from lakeingest.operations import database_position
 from lakeingest.operations.database_position import NewestEvent, claim, parse
 from lakeingest.operations.readers import FileTables
 from lakeingest.operations.results.log_position import LogPosition
+from lakeingest.record import NO_RANGES
 
 AT = datetime(2026, 11, 30, 12, tzinfo=UTC)
-EARLY, LATE = NewestEvent((10, 11, 0), "update", AT), NewestEvent((20, 21, 0), "insert", AT)
+EARLY, LATE = NewestEvent((10, 11, 0), at=AT), NewestEvent((20, 21, 0), at=AT)
 
 
 def reader(folder: Path) -> FileTables:
@@ -40,25 +45,18 @@ def event(offset: int, place: tuple[int, int, int], change: str = "update", part
 
 
 def test_the_newest_event_of_each_partition(tmp_path: Path) -> None:
-    """That of a row, or a delete of the pipeline's own that is remembered."""
-    rows = [event(5, (20, 21, 0)), event(4, (20, 21, 3)), event(6, (9, 30, 0)), event(0, (50, 51, 0), partition=1)]
+    """As the receipt has it; where it tells of none, that of a row."""
+    rows = [event(5, (20, 21, 0)), event(4, (20, 21, 3)), event(6, (9, 30, 0)), event(0, (50, 51, 0), "snapshot", 1)]
     write_deltalake(str(tmp_path / "orders"), pa.Table.from_pylist(rows))
-    tables = reader(tmp_path)
-    assert database_position.newest_events(tables) == {
-        ("t", 0): NewestEvent((20, 21, 3), "update", AT),
-        ("t", 1): NewestEvent((50, 51, 0), "update", AT),
+    tables, log = reader(tmp_path), CommitLog("orders", "orders")
+    assert database_position.newest_events(tables, log) == {
+        ("t", 0): NewestEvent((20, 21, 3), at=AT),
+        ("t", 1): NewestEvent((50, 51, 0), True, AT),
     }
-    deletes = [
-        {"pipeline": name, "_topic": "t", "_partition": number, "_offset": 9, "order_1": 30, "order_2": 2, "order_3": 0}
-        for name, number in (("orders", 0), ("orders", 1), ("another", 1), ("orders", 2))
-    ]
-    deletes[2]["order_1"] = 99
-    write_deltalake(str(tmp_path / "orders_deletes"), pa.Table.from_pylist(deletes))
-    assert database_position.newest_events(reader(tmp_path)) == {
-        ("t", 0): NewestEvent((30, 2, 0), "delete"),
-        ("t", 1): NewestEvent((50, 51, 0), "update", AT),
-        ("t", 2): NewestEvent((30, 2, 0), "delete"),
-    }
+    ends = LogEnds({("t", 0): LogEnd((30, 2, 0), int(AT.timestamp()) * 1_000_000)})
+    receipt = Receipt("orders", 1, Run(), "", {}, NO_RANGES, "", log_ends=ends)
+    log = replace(log, commits=(Commit(3, AT, 1, receipt),))
+    assert database_position.newest_events(tables, log) == {("t", 0): NewestEvent((30, 2, 0), at=AT)}
 
 
 @pytest.mark.parametrize(
@@ -68,14 +66,14 @@ def test_the_newest_event_of_each_partition(tmp_path: Path) -> None:
         ({("t", 0): EARLY, ("t", 1): LATE}, [], LogPosition(LATE.place, AT)),
         ({("t", 0): EARLY, ("t", 1): LATE}, [("t", 0)], LogPosition(EARLY.place, AT)),
         ({("t", 0): EARLY, ("t", 1): LATE}, [("t", 1)], LogPosition(LATE.place, AT)),
-        ({("t", 1): LATE}, [("t", 0)], LogPosition(reason="records of t-0 wait, and none was committed yet")),
+        ({("t", 1): LATE}, [("t", 0)], LogPosition(reason="records of t-0 wait, and no change was committed yet")),
         (
-            {("t", 0): NewestEvent((10, 11, 0), "snapshot", AT)},
+            {("t", 0): NewestEvent((10, 11, 0), True, AT)},
             [],
             LogPosition(reason="a snapshot is under way, or nothing has changed since its end"),
         ),
         (
-            {("t", 0): NewestEvent((0, 0, 0), "insert", AT)},
+            {("t", 0): NewestEvent((0, 0, 0), at=AT)},
             [],
             LogPosition(reason="the events of this connector do not say where they stand"),
         ),
@@ -112,9 +110,7 @@ def test_all_of_each_transaction_up_to_the_claim_is_committed(
         last_end = lsn
         ends.append(last_end)
     counts = [min(number, len(each)) for number, each in zip(committed, events, strict=True)]
-    newest = {
-        ("t", p): NewestEvent((*events[p][count - 1][:2], 0), "update") for p, count in enumerate(counts) if count
-    }
+    newest = {("t", p): NewestEvent((*events[p][count - 1][:2], 0)) for p, count in enumerate(counts) if count}
     place = claim(newest, [("t", p) for p, count in enumerate(counts) if count < len(events[p])]).place
     if place is None:
         return
