@@ -191,8 +191,8 @@ class Pipeline:
         Example:
             pipeline.run(until_caught_up=True, progress=True)
         """
-        if accept_gap or accept_held is not None or accept_log_restart:
-            preflight.check_user(self.config, "accept")
+        accept = Accept(accept_dropped_topics, accept_gap, accept_held, accept_log_restart)
+        preflight.check_accept(self.config, accept)
         stop = stop or threading.Event()
         with ProgressBar(until_caught_up=until_caught_up) if progress else nullcontext() as bar:
 
@@ -202,7 +202,6 @@ class Pipeline:
                     on_progress(event)
 
             with self._announced(self.config.name, heard, stop, bar) as tell:
-                accept = Accept(accept_dropped_topics, accept_gap, accept_held, accept_log_restart)
                 job = RunJob(self.context, tell, until_caught_up=until_caught_up)
                 return Loop(self.context, job, accept, tell, stop, self.turns.turn if self.turns else nullcontext).run()
 
@@ -276,8 +275,8 @@ class Pipeline:
         Example:
             pipeline.backfill("2026-11-01", dry_run=True)
         """
-        if accept_gap or accept_held is not None:
-            preflight.check_user(self.config, "accept")
+        accept = Accept(gaps=accept_gap, held_reason=accept_held)
+        preflight.check_accept(self.config, accept)
         if self.config.source.table is not None:
             raise UsageError(
                 f"pipeline {self.config.name!r} reads {self.config.source.table}, and no topic: what comes into that "
@@ -287,7 +286,7 @@ class Pipeline:
         interval, limits = backfill.Interval.of(since, until, datetime.now(UTC)), Limits(max_records, rate)
         if dry_run:
             return backfill.plan(self.context, interval, rate)
-        stop, accept = stop or threading.Event(), Accept(gaps=accept_gap, held_reason=accept_held)
+        stop = stop or threading.Event()
         with self._announced(of_backfill(self.config.name), on_event, stop) as tell:
             job = BackfillJob(self.context, backfill.request(self.source, interval), limits)
             return backfill.run(Loop(self.context, job, accept, tell, stop), job)

@@ -57,15 +57,15 @@ class BatchEvents:
     def end(self) -> LogEnd:
         return LogEnd(self.furthest.place, max(self.furthest.at, self.latest.at))
 
-    def restart(self, known: LogEnd | None) -> tuple[LogEnd, LogEnd] | None:
+    def restart(self, end_before: LogEnd | None) -> tuple[LogEnd, LogEnd] | None:
         """An event, and one of another log that was committed later and lies before it; None where there are none.
 
         Args:
-            known: the end that the batches before have shown; None for none.
+            end_before: what the batches before have shown; None for none.
         """
         event = self.latest
-        if known is not None and _is_of_another(event, known):
-            return known, event
+        if end_before is not None and _is_of_another(event, end_before):
+            return end_before, event
         is_behind = self.latest_offset > self.furthest_offset
         return (self.furthest, event) if is_behind and _is_of_another(event, self.furthest) else None
 

@@ -83,7 +83,7 @@ class Attempt:
         execution = MicroBatchExecution(
             context, columns, logs.run, logs.accounts, evolves=job.evolves, batches=logs.job
         )
-        execution.accepts_log_restart = accept.log_restart
+        execution.log_order.accepts_restart = accept.log_restart
         execution.open(logs.run)
         # 3.
         settled = heal.settle(execution, logs, topics.first, accept_gap=accept.gaps, reported=reported)

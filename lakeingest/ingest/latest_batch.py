@@ -24,7 +24,6 @@ from lakeingest.delta.latest import LatestRows, struct_of
 from lakeingest.delta.offset_lists import NO_OFFSETS, OffsetLists
 from lakeingest.delta.receipt import Account, Counts, Receipt
 from lakeingest.delta.upsert import TIED, Upsert, completed, latest_of
-from lakeingest.ingest import log_order
 from lakeingest.ingest.batch_plan import BatchPlan, observed
 from lakeingest.ingest.decided import Decided, certain
 from lakeingest.record import COORDINATES, DELETES, count_where
@@ -126,7 +125,7 @@ def _merge(
     deleted_keys, latest, account = execution.context.tables.deleted_keys, batch.latest, receipt.account
     assert latest is not None
     assert account is not None
-    receipt = log_order.placed(execution, rows, receipt, latest)
+    receipt = execution.log_order.placed(rows, receipt, latest)
     mode = Upsert(latest, execution.context.merge_session, facts.bounds, facts.emptied)
     if facts.emptied:
         rows = rows.where(f"{struct_of(latest.ordered)} >= {facts.emptied}")

@@ -5,12 +5,12 @@ The order of a table is then no order any more: rows that the database has chang
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from lakeingest.delta.log_ends import BatchEvents, LogEnd, LogEnds, TopicPartition
+from lakeingest.delta.log_ends import NO_ENDS, BatchEvents, LogEnd, LogEnds, TopicPartition
 from lakeingest.errors import SourceChanged
 from lakeingest.record import OFFSET, PARTITION, TOPIC
 from lakeingest.schema.debezium import CHANGE, CHANGED_AT, CHANGES, POSITION
@@ -20,29 +20,45 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from lakeingest.delta.commit_log import CommitLog
     from lakeingest.delta.latest import LatestRows
     from lakeingest.delta.receipt import Receipt
-    from lakeingest.ingest.microbatch import MicroBatchExecution
 
 
-def placed(execution: MicroBatchExecution, rows: DataFrame, receipt: Receipt, latest: LatestRows) -> Receipt:
-    """The receipt, with the ends of the logs behind the batch.
+@dataclass
+class LogOrder:
+    """How far the logs are known behind the run's newest batch.
 
-    Args:
-        rows: those that are about to be committed, kept.
-
-    Raises:
-        SourceChanged: a log began anew, and that was not accepted.
+    Attributes:
+        ends: that.
+        accepts_restart: whether a log may begin anew.
     """
-    ends = execution.log_ends
-    if receipt.job.name != "run" or not _is_ordered_by_log(latest, rows):
-        return replace(receipt, log_ends=ends)
-    events = _events(rows)
-    if execution.accepts_log_restart:
-        ends = LogEnds({where: end for where, end in ends.ends.items() if where not in events})
-    else:
-        _check(events, ends)
-    return replace(receipt, log_ends=ends.behind(events))
+
+    ends: LogEnds
+    accepts_restart: bool = False
+
+    @classmethod
+    def of(cls, log: CommitLog) -> LogOrder:
+        """As the run's newest receipt has it."""
+        return cls(log.newest.receipt.log_ends if log.newest else NO_ENDS)
+
+    def placed(self, rows: DataFrame, receipt: Receipt, latest: LatestRows) -> Receipt:
+        """The receipt of a batch, with the ends of the logs behind it.
+
+        Args:
+            rows: those that are about to be committed, kept.
+
+        Raises:
+            SourceChanged: a log began anew, and that was not accepted.
+        """
+        if receipt.job.name == "run" and _is_ordered_by_log(latest, rows):
+            events, ends = _events(rows), self.ends
+            if self.accepts_restart:
+                ends = LogEnds({where: end for where, end in ends.ends.items() if where not in events})
+            else:
+                _check(events, ends)
+            self.ends = ends.behind(events)
+        return replace(receipt, log_ends=self.ends)
 
 
 def _is_ordered_by_log(latest: LatestRows, rows: DataFrame) -> bool:

@@ -17,7 +17,6 @@ from pyspark.sql import Observation
 
 from lakeingest.delta import commit, kinds, quarantine, sealing, sums
 from lakeingest.delta.commit_log import Commit, CommitLog
-from lakeingest.delta.log_ends import NO_ENDS
 from lakeingest.delta.partitioning import Layout
 from lakeingest.delta.receipt import Account, Receipt
 from lakeingest.delta.writer import TableWriter
@@ -31,6 +30,7 @@ from lakeingest.ingest.decided import Decided, decide, time_of
 from lakeingest.ingest.events import Committed, Written
 from lakeingest.ingest.evolution import Discovery, Evolution
 from lakeingest.ingest.fixed_columns import FixedColumns
+from lakeingest.ingest.log_order import LogOrder
 from lakeingest.ingest.sums_chain import SumsChain
 from lakeingest.record import NO_RANGES, OffsetRanges, UnknownSchema
 from lakeingest.schema.ledger import SchemaLedger
@@ -56,8 +56,7 @@ class MicroBatchExecution:
         evolution: the schemas that are known by now.
         sums_chain: the sums of the newest batch that stands.
         fixed_columns: notices what would change the table; None where the job evolves it (see `Job.evolves`).
-        log_ends: how far a database's log is known behind the run's newest batch.
-        accepts_log_restart: whether a database's log may begin anew.
+        log_order: notices that a database's log begins anew.
     """
 
     def __init__(
@@ -84,8 +83,7 @@ class MicroBatchExecution:
         registry = partial(endpoints.registry, self.config)
         self.evolution = Evolution(self.config, log.schemas, registry, columns, follows=evolves)
         self.fixed_columns = None if evolves else FixedColumns(self.evolution)
-        self.log_ends = log.newest.receipt.log_ends if log.newest else NO_ENDS
-        self.accepts_log_restart = False
+        self.log_order = LogOrder.of(log)
         self._last: BatchPlan | None = None
         self._checked = False
         self._described: tuple[SchemaLedger, StructType | None] | None = None
@@ -233,9 +231,7 @@ class MicroBatchExecution:
         if self.fixed_columns is None:
             loosened = self.evolution.loosened(self._columns(), batch.shape.table)
         partitions = batch.layout.columns
-        own_commit = self.writer.commit_rows(accepted, receipt, self.evolution.ledger, loosened, partitions, mode=mode)
-        self.log_ends = receipt.log_ends
-        return own_commit
+        return self.writer.commit_rows(accepted, receipt, self.evolution.ledger, loosened, partitions, mode=mode)
 
     def quarantine(self, rows: DataFrame, receipt: Receipt, account: Account) -> tuple[dict[str, int], dict[str, int]]:
         """Commit rows to quarantine; how many break which expectation, and how many have which reason."""

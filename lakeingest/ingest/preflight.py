@@ -52,6 +52,12 @@ class Accept:
     log_restart: bool = False
 
 
+def check_accept(config: PipelineConfig, accept: Accept) -> None:
+    """Notice that what is accepted is for others to accept; for the errors see `check_user`."""
+    if accept.gaps or accept.held_reason is not None or accept.log_restart:
+        check_user(config, "accept")
+
+
 def check_user(config: PipelineConfig, deed: Literal["replay", "accept"]) -> None:
     """Notice that the contract lets others decide. It is a rule for colleagues: whoever can write the tables, or
     change the file, can go round it.

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from lakeingest.delta import coordinates, versions
 from lakeingest.delta.versions import KeyVersions
-from lakeingest.ingest import log_order
 from lakeingest.spark import frames
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def commit_rows(execution: MicroBatchExecution, accepted: DataFrame, receipt: Re
     try:
         with execution.reader.failures(), frames.observing(context.spark):
             count, emptied, *extents = rows.agg(F.count(F.lit(1)), latest.newest_emptying, *latest.extents).collect()[0]
-            receipt = log_order.placed(execution, rows, receipt, latest)
+            receipt = execution.log_order.placed(rows, receipt, latest)
         if not count:
             return execution.commit_rows(rows, receipt, batch)
         bounds = tuple(latest.bounds(extents))

@@ -31,6 +31,8 @@ from lakeingest.operations.refused import gate_results
 from lakeingest.operations.report import facts, files, page
 from lakeingest.operations.report.facts import Facts
 from lakeingest.operations.report.verdict import duration, verdict
+from lakeingest.operations.results.log_position import LogPosition
+from lakeingest.operations.results.status import Status
 from lakeingest.operations.status import status
 
 KEPT = Path(__file__).parents[2] / "fixtures" / "49fd8c6" / "tables.tar.gz"
@@ -427,6 +429,13 @@ def test_a_long_table_is_cut_and_says_so() -> None:
     """A page stays readable: the newest commits are shown."""
     text = texts(page.html([known(batches=[batch(n, 0) for n in range(250)], refused=None)]))
     assert "150 older commits are left out here" in text
+
+
+def test_a_table_of_change_events_says_its_position() -> None:
+    sizes = {name: {"rows": 1} for name in ("table", "quarantine")}
+    state = Status("p", (), (), sizes, position=LogPosition((3, 1547, 0)))
+    text = texts(page.html([known(state=state)]))
+    assert "Position: the table holds all that Kafka has of the database's log up to position 1547 of binlog 3." in text
 
 
 # Where it is written ------------------------------------------------------------------------------------------------
