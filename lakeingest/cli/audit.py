@@ -78,5 +78,5 @@ def audit(
         file,
         Output.of(output),
         "counting records in both tables …",
-        lambda pipeline: pipeline.audit(against, accept_deletes, deep=deep, since=since, sign=sign),
+        lambda pipeline, _: pipeline.audit(against, accept_deletes, deep=deep, since=since, sign=sign),
     )

@@ -31,26 +31,44 @@ def compare(
             show_default=False,
         ),
     ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="A place in the database's log, as `wait --position` takes it: what changed behind is not compared, "
+            "and the same command goes on where one was cut off. Default: the end of the log.",
+            show_default=False,
+        ),
+    ] = None,
     wait: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long keys that differ are looked at again.")
+        str,
+        typer.Option(metavar="DURATION", help="How long keys that differ are looked at: a change may be on its way."),
     ] = "1 minute",
     output: Format = "text",
 ) -> None:
     """Compare each row of a database's table with the row of its key in the lake.
 
-    The database is asked one SELECT, in a transaction that sees one moment. Ends with exit code 1 if a key differs, and
-    names it with the columns.
+    The database is asked SELECT alone. Keys that change meanwhile are counted, and not compared. Ends with exit code 1
+    if a key differs, and names it with the columns.
 
     Examples:
 
         lakeingest compare pipelines/orders.yaml --database postgresql+psycopg://reader@localhost/shop
 
         lakeingest compare pipelines/orders.yaml --table sales.orders --wait "0 seconds" --output json
+
+        lakeingest compare pipelines/orders.yaml --at 0/16B3748
+
+    \f
+    Raises:
+        UsageError: there is no such place, or database, or the pipeline has no rows of keys.
+        NotComplete: the table does not hold the database's log up to that place.
+        SourceUnreachable, StorageUnreachable, SetupError: the database or the table cannot be read.
     """
     most = waiting_time("--wait", wait)
     each_topic.ask(
         file,
         Output.of(output),
         "reading the database, and the table …",
-        lambda pipeline: pipeline.compare_database(database, table, most),
+        lambda pipeline, say: pipeline.compare_database(database, table, most, at=at, on_step=say),
     )

@@ -39,11 +39,12 @@ def configs(files: Sequence[PipelineConfig | PerTopic]) -> Iterator[PipelineConf
         yield from (file.of(name) for name in sorted(names) if file.pattern.fullmatch(name))
 
 
-def ask(path: Path, out: Output, doing: str, question: Callable[[Pipeline], Showable]) -> None:
+def ask(path: Path, out: Output, doing: str, question: Callable[[Pipeline, Callable[[str], None]], Showable]) -> None:
     """Ask, and show each answer. For programs it is one document, of several pipelines a list of them.
 
     Args:
         doing: what a terminal shows meanwhile.
+        question: it is also given what shows each step.
 
     Raises:
         LakeingestError: of a file of one pipeline, why there is no answer, or its failure.
@@ -51,7 +52,7 @@ def ask(path: Path, out: Output, doing: str, question: Callable[[Pipeline], Show
     """
     from lakeingest.config import file as pipeline_file
 
-    _ask([pipeline_file.read_any(path, os.environ)], out, doing, lambda pipeline, _: question(pipeline))
+    _ask([pipeline_file.read_any(path, os.environ)], out, doing, question)
 
 
 def ask_all(
@@ -62,11 +63,7 @@ def ask_all(
     *,
     allow_code: bool,
 ) -> None:
-    """Ask the pipelines of files, and of folders of them; see `ask`.
-
-    Args:
-        question: it is also given what shows each step.
-    """
+    """Ask the pipelines of files, and of folders of them; see `ask`."""
     from lakeingest.config import file as pipeline_file
 
     alone = len(paths) == 1 and not paths[0].is_dir()

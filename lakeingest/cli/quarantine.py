@@ -31,7 +31,7 @@ def list_(
 
         lakeingest quarantine list pipelines/flights.yaml
     """
-    each_topic.ask(file, Output.of(output), "reading quarantine …", lambda pipeline: pipeline.quarantined(samples))
+    each_topic.ask(file, Output.of(output), "reading quarantine …", lambda pipeline, _: pipeline.quarantined(samples))
 
 
 @app.command()

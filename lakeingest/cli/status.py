@@ -16,4 +16,4 @@ def status(file: File, output: Format = "text") -> None:
         lakeingest status pipelines/flights.yaml --output json
     """
     doing = "reading the tables, and asking Kafka …"
-    each_topic.ask(file, Output.of(output), doing, lambda pipeline: pipeline.status())
+    each_topic.ask(file, Output.of(output), doing, lambda pipeline, _: pipeline.status())

@@ -1,66 +1,81 @@
 """The rows of a real table in a database, held against those of a pipeline's table, key by key.
 
-The database is asked one SELECT, in a transaction that sees one moment (REPEATABLE READ), and its rows are read piece
-by piece into a local file of Parquet; nothing is written there. One join of that file and the table tells what differs:
-DuckDB computes it in memory, and Spark where that does not suffice.
+1. The lake is asked which offsets its rows have: all that lies before was done in the database before it is read.
+2. The database's rows are read (see `database_rows`), nothing is written there. Then it is asked where its log ends.
+3. One join of both tells what differs: DuckDB computes it in memory, and Spark where that does not suffice. A key with
+   an event that is not before those offsets has changed meanwhile, and is not compared; neither is one with an event
+   behind the position that the comparison is made at.
+
+So the lake is never ahead of the database. The database may be ahead of the lake: what differs is looked at again until
+the lake holds the log up to the end that was asked. Then no key that is compared has changed between 1 and that end: it
+does not matter at which moment in between its row was read in the database, or by which of several starts.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
-from datetime import time as clock
-from decimal import Decimal
-from functools import cached_property
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from lakeingest.delta.reader.contract import TableReader, View
-from lakeingest.errors import SetupError, SourceUnreachable, UsageError
-from lakeingest.operations import sql
+from lakeingest.config import PipelineConfig
+from lakeingest.errors import NotComplete, SourceUnreachable, UsageError
+from lakeingest.ingest.source import RecordSource
+from lakeingest.local import artifacts
+from lakeingest.operations import database_position, sql
+from lakeingest.operations.database_rows import DatabaseRows, connected
 from lakeingest.operations.readers import Owner, PipelineReader, answer
 from lakeingest.operations.results.database import DatabaseComparison, DifferentKey
-from lakeingest.record import RESERVED
+from lakeingest.operations.results.log_position import LogPosition
+from lakeingest.record import DELETE, OPERATION, RESERVED, Frontier
 from lakeingest.schema import ddl
 from lakeingest.schema.debezium import CHANGE, CHANGED_AT, POSITION, UNAVAILABLE
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from sqlalchemy import Connection, Engine, Table
 
-_PIECE = 50_000
-"""Rows that are read at once."""
 _PAUSE_S = 2.0
 _NAMED = 1000
 """Keys of a kind that are named."""
 _KINDS = ("missing", "different", "extra")
+_SAME, _CHANGED = "same", "changed"
 _BESIDE = {*RESERVED, CHANGE, POSITION, CHANGED_AT, UNAVAILABLE}
-_POSITIONS = {
-    "postgresql": "SELECT pg_current_wal_lsn()",
-    "mysql": "SELECT @@GLOBAL.gtid_executed",
-    "mariadb": "SELECT @@GLOBAL.gtid_binlog_pos",
-}
-"""What a database calls the place where its log ends."""
+_FRONTIER = "SELECT _topic AS topic, _partition AS number, max(_offset) + 1 AS next FROM {rows} GROUP BY ALL"
 
 
-def compare(owner: Owner, url: str, table: str | None, wait: timedelta) -> DatabaseComparison:
+def compare(
+    owner: Owner,
+    source: RecordSource,
+    url: str,
+    table: str | None,
+    wait: timedelta,
+    *,
+    at: str | None = None,
+    says: Callable[[str], None] = lambda step: None,
+) -> DatabaseComparison:
     """Compare each key of the database's table with the table's row.
-
-    Keys that differ are looked at again until they agree or the time is over: what the database has just changed is on
-    its way.
 
     Args:
         owner: whose table it is.
+        source: of its records.
         url: of the database, as SQLAlchemy has it: postgresql+psycopg://user:password@host/database.
         table: its name there, as in public.orders; by default what stands behind the prefix of the topic's name.
-        wait: how long keys that differ are looked at.
+        wait: how long keys that differ are looked at: what the database has just changed is on its way.
+        at: a place in the database's log, as `database_position.parse` reads it. What has changed behind it is not
+            compared, and what was read of the database is kept until the comparison ends.
+        says: told each step.
 
     Raises:
         UsageError: the table has no such key, or there is no table; or the pipeline has no rows of keys.
+        NotComplete: the table does not hold the database's log up to `at`.
         SetupError: SQLAlchemy, or the database's driver, is not installed.
         SourceUnreachable: the database does not answer.
     """
@@ -70,14 +85,16 @@ def compare(owner: Owner, url: str, table: str | None, wait: timedelta) -> Datab
             f"{config.name!r} has table.mode {config.table.mode}, and a database has one row for each key",
             cure="compare a pipeline of mode upsert",
         )
-    name, deadline = table or _table_of(config.source.topics), time.monotonic() + wait.total_seconds()
-    with _connected(url) as engine:
-        while True:
-            comparison = answer(owner, lambda reader: _DatabaseReading(reader, engine, name).run())
-            left_s = deadline - time.monotonic()
-            if comparison.equal or left_s <= 0:
-                return comparison
-            time.sleep(min(_PAUSE_S, left_s))
+    name, target = table or _table_of(config.source.topics), None if at is None else _reached(owner, source, at)
+    columns, frontier = answer(owner, _columns), answer(owner, _frontier)
+    masked = {path.partition(".")[0] for step in config.steps for path in step.masks}
+    with connected(url) as engine:
+        rows = DatabaseRows(engine, name, columns, config.table.key_paths, masked)
+        of = None if at is None else (str(engine.url), name, at, config.table.identifier, str(rows.columns))
+        with _folder(of) as folder:
+            frontier = _begun(folder, frontier)
+            files = rows.read(folder, says)
+            return _looked_at(owner, source, _Join(rows, files, frontier, target), at, wait)
 
 
 def _table_of(topics: Sequence[str]) -> str:
@@ -90,220 +107,205 @@ def _table_of(topics: Sequence[str]) -> str:
     return topics[0].split(".", 1)[1]
 
 
+def _reached(owner: Owner, source: RecordSource, at: str) -> tuple[int, ...]:
+    """A place in the log that the table has reached."""
+    database_position.check_known(owner.config)
+    target = database_position.parse(at)
+    claim = _claim(owner, source)
+    if not claim.reaches(target):
+        raise NotComplete(
+            f"{owner.config.name} is not complete up to {at}: {claim.text}",
+            cure=f"lakeingest wait FILE --position {at}, and compare then",
+        )
+    return target
+
+
+def _claim(owner: Owner, source: RecordSource) -> LogPosition:
+    topics = source.topics()
+    return answer(owner, partial(database_position.of_topics, topics=topics))
+
+
+def _columns(reader: PipelineReader) -> dict[str, pa.DataType]:
+    view = reader.main.view
+    schema = view.schema if reader.main.files is not None else view.limit(0).toArrow().schema
+    return {f.name: f.type for f in schema if f.name not in _BESIDE}
+
+
+def _frontier(reader: PipelineReader) -> Frontier:
+    return {(row["topic"], row["number"]): row["next"] for row in reader.main.scan(_FRONTIER)}
+
+
+# What is read of the database ----------------------------------------------------------------------------------------
+
+
 @contextmanager
-def _connected(url: str) -> Iterator[Engine]:
-    try:
-        import sqlalchemy
-        from sqlalchemy import exc
-    except ImportError:
-        raise SetupError(
-            "SQLAlchemy is not installed", cure="pip install 'lakeingest[database]', and the database's driver"
-        ) from None
-    try:
-        engine = sqlalchemy.create_engine(url)
-    except (exc.ArgumentError, exc.NoSuchModuleError) as wrong:
-        raise UsageError(
-            f"the URL of the database is none that SQLAlchemy knows: {type(wrong).__name__}",
-            cure="write it as in postgresql+psycopg://user:password@host:5432/shop or mysql+pymysql://…",
-        ) from None
-    except ImportError as missing:
-        raise SetupError(f"the driver {missing.name} is not installed", cure=f"pip install {missing.name}") from None
-    try:
-        yield engine
-    except exc.NoSuchTableError as missing:
-        raise UsageError(f"the database has no table {missing}", cure="name it: --table SCHEMA.TABLE") from None
-    except exc.DBAPIError as failed:
-        # What the driver says; not the statement, which may have values.
-        raise SourceUnreachable(
-            f"the database fails: {str(failed.orig).strip().splitlines()[0]}",
-            cure="see that it runs, and that this user may SELECT from the table",
-        ) from None
-    finally:
-        engine.dispose()
-
-
-@dataclass
-class _DatabaseReading:
-    """One reading of both tables."""
-
-    reader: PipelineReader
-    engine: Engine
-    name: str
-    _left_out: dict[str, str] = field(default_factory=dict)
-
-    def run(self) -> DatabaseComparison:
-        moment = {"isolation_level": "REPEATABLE READ"} if self.engine.dialect.name in _POSITIONS else {}
-        with TemporaryDirectory(prefix="lakeingest-") as folder:
-            with self.engine.connect().execution_options(**moment) as connection:
-                position = self._position(connection)
-                keys, database = self._written(connection, Path(folder) / "rows.parquet")
-            counts, different = self._compared(database)
-        return DatabaseComparison(
-            pipeline=self.reader.config.name,
-            database_table=self.name,
-            position=position,
-            keys=keys,
-            counts=counts,
-            different=different,
-            columns=[name for name in self._columns if name not in self._keys],
-            left_out=self._left_out,
-        )
-
-    @property
-    def _main(self) -> TableReader:
-        return self.reader.main
-
-    @cached_property
-    def _keys(self) -> list[str]:
-        return list(self.reader.config.table.key_paths)
-
-    @cached_property
-    def _table(self) -> Table:
-        from sqlalchemy import MetaData, Table
-
-        schema, _, name = self.name.rpartition(".")
-        return Table(name, MetaData(), schema=schema or None, autoload_with=self.engine)
-
-    @cached_property
-    def _columns(self) -> dict[str, pa.DataType]:
-        """The columns that both sides have, keys first, with their types in the lake."""
-        view = self._main.view
-        schema = view.schema if self._main.files is not None else view.limit(0).toArrow().schema
-        of_lake = {f.name: f.type for f in schema if f.name not in _BESIDE}
-        of_database = {column.name: column for column in self._table.columns}
-        masked = {path.partition(".")[0] for step in self.reader.config.steps for path in step.masks}
-        for name in of_lake.keys() | of_database.keys():
-            if name not in of_database:
-                self._left_out[name] = "which the database has not"
-            elif name not in of_lake:
-                self._left_out[name] = "which the lake has not"
-            elif name in masked:
-                self._left_out[name] = "which is masked in the lake"
-        names = [name for name in of_lake if name in of_database and name not in self._left_out]
-        if absent := [name for name in self._keys if name not in names]:
-            raise UsageError(
-                f"{self.name} and the lake do not both have the key {', '.join(absent)} as it is",
-                cure="compare by a table whose key is a column of the database",
-            )
-        return {name: of_lake[name] for name in (*self._keys, *(n for n in names if n not in self._keys))}
-
-    def _position(self, connection: Connection) -> str | None:
-        from sqlalchemy import text
-
-        statement = _POSITIONS.get(self.engine.dialect.name)
-        return None if statement is None else str(connection.execute(text(statement)).scalar())
-
-    def _pieces(self, connection: Connection) -> Iterator[pa.Table]:
-        """The database's rows, as the lake would hold them."""
-        import pyarrow as pa
-        from sqlalchemy import String, cast, select
-        from sqlalchemy.types import JSON, Enum, Numeric
-
-        columns = [self._table.columns[name] for name in self._columns]
-        # Debezium leaves out the zeros at the end of a number without a scale of its own.
-        strips = [isinstance(c.type, Numeric) and c.type.scale is None for c in columns]
-        texts = (c if not isinstance(c.type, JSON | Enum) else cast(c, String).label(c.name) for c in columns)
-        rows = connection.execution_options(stream_results=True, yield_per=_PIECE).execute(select(*texts))
-        for piece in rows.partitions():
-            arrays = []
-            for at, (name, kind) in enumerate(self._columns.items()):
-                values = [_plain(row[at], kind, strips=strips[at]) for row in piece]
-                try:
-                    arrays.append(pa.array(values, type=kind))
-                except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as wrong:
-                    raise UsageError(
-                        f"{self.name}.{name} has values that {kind} cannot hold: {str(wrong)[:200]}",
-                        cure="compare without it: leave the column out by transform, or alter its type",
-                    ) from None
-            yield pa.table(arrays, names=list(self._columns))
-
-    def _written(self, connection: Connection, path: Path) -> tuple[int, View]:
-        """How many rows the database has, and they as a view: written down once, since there may be many."""
-        import pyarrow as pa
-        import pyarrow.dataset as ds
-        import pyarrow.parquet as pq
-
-        with pq.ParquetWriter(path, pa.schema(list(self._columns.items())), compression="zstd") as writer:
-            for rows in self._pieces(connection):
-                writer.write_table(rows)
-        database = ds.dataset(path)
-        return database.count_rows(), database if self._main.files is not None else database.to_table()
-
-    def _compared(self, database: View) -> tuple[dict[str, int], tuple[DifferentKey, ...]]:
-        """How many keys differ, and the first of each kind."""
-        value_columns = [name for name in self._columns if name not in self._keys]
-        tests = [f"d.{name} IS DISTINCT FROM r.{name}" for name in map(self._quoted, value_columns)]
-        quoted = [*map(self._quoted, self._keys)]
-        keys = ", ".join(f"coalesce(d.{name}, r.{name}) AS key_{at}" for at, name in enumerate(quoted))
-        # One column for all: rules of Spark take each alias of a part of WHERE with and without the others.
-        marks = (f"CASE WHEN {test} THEN '{at}' END" for at, test in enumerate(tests))
-        changed = f"concat_ws(',', {', '.join(marks)})" if tests else "''"
-        on_database, on_lake = f"d.{quoted[0]} IS NOT NULL", "r._topic IS NOT NULL"
-        text = (
-            f"SELECT CASE WHEN NOT {on_lake} THEN 'missing' WHEN NOT {on_database} THEN 'extra' ELSE 'different' END "
-            f"AS kind, {keys}, {changed} AS changed "
-            "FROM {database} AS d FULL JOIN {rows} AS r "
-            f"ON {' AND '.join(f'd.{name} = r.{name}' for name in quoted)} "
-            f"WHERE NOT {on_lake} OR NOT {on_database} OR {' OR '.join(tests) or 'false'}"
-        )
-        order = ", ".join(f"key_{at}" for at in range(len(quoted)))
-        text = (
-            f"SELECT * FROM (SELECT *, count(*) OVER (PARTITION BY kind) AS of_kind, row_number() OVER (PARTITION BY "
-            f"kind ORDER BY {order}) AS place FROM ({text}) AS each_key) AS numbered WHERE place <= {_NAMED}"
-        )
-        counts, different = dict.fromkeys(_KINDS, 0), list[DifferentKey]()
-        rows = self._main.query(text, {"database": database, "rows": self._main.view})
-        for row in sorted(rows, key=lambda row: (_KINDS.index(row["kind"]), row["place"])):
-            counts[row["kind"]] = row["of_kind"]
-            numbers = row["changed"].split(",") if row["kind"] == "different" else ()
-            columns = tuple(value_columns[int(number)] for number in numbers)
-            different.append(DifferentKey(self._key(row), row["kind"], columns))
-        return counts, tuple(different)
-
-    def _quoted(self, name: str) -> str:
-        return ddl.quoted(name) if self._main.files is None else sql.quoted(name)
-
-    def _key(self, row: Mapping[str, Any]) -> str:
-        return ", ".join(f"{name} = {row[f'key_{at}']!r}" for at, name in enumerate(self._keys))
-
-
-def _plain(value: Any, kind: pa.DataType, *, strips: bool) -> Any:
-    """A value of the database's driver as the lake's column holds it.
+def _folder(of: tuple[str, ...] | None) -> Iterator[Path]:
+    """A folder for the database's rows.
 
     Args:
-        strips: whether the text of a number has no zeros at its end.
+        of: what makes the comparison the same as another: then the folder is its own, and stays until it has ended.
     """
-    import pyarrow as pa
-
-    if value is None or isinstance(value, str | bool | int | float):
-        return bool(value) if pa.types.is_boolean(kind) and value is not None else value
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _text(value.normalize() if strips and isinstance(value, Decimal) else value)
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return value.astimezone(UTC)
-    if isinstance(value, bytearray | memoryview):
-        return bytes(value)
-    if isinstance(value, bytes) and pa.types.is_boolean(kind):
-        return value != bytes(len(value))
-    return value
+    if of is None:
+        with TemporaryDirectory(prefix="lakeingest-") as name:
+            yield Path(name)
+        return
+    folder = artifacts.cache_dir() / "compare" / hashlib.sha256(json.dumps(of).encode()).hexdigest()[:20]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    yield folder
+    shutil.rmtree(folder)
 
 
-def _text(value: Any) -> str:
-    match value:
-        case Decimal():
-            return format(value, "f")
-        case clock():
-            return value.strftime("%H:%M:%S.%f")
-        case timedelta():
-            return _of_duration(value)
-        case datetime() | date():
-            return value.isoformat()
-    return str(value)
+def _begun(folder: Path, frontier: Frontier) -> Frontier:
+    """Where the lake was when the comparison of this folder began."""
+    file, part = folder / "frontier.json", folder / "part"
+    if not file.exists():
+        part.write_text(json.dumps([[*of, offset] for of, offset in frontier.items()]), encoding="utf-8")
+        part.replace(file)
+    return {(topic, number): offset for topic, number, offset in json.loads(file.read_text(encoding="utf-8"))}
 
 
-def _of_duration(value: timedelta) -> str:
-    """As the lake has a TIME of MySQL, which may be below 0 and beyond a day."""
-    size = abs(value)
-    seconds, micros = divmod(size // timedelta(microseconds=1), 1_000_000)
-    sign = "-" if value < timedelta(0) else ""
-    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micros:06}"
+# The comparison ------------------------------------------------------------------------------------------------------
+
+
+def _looked_at(owner: Owner, source: RecordSource, join: _Join, at: str | None, wait: timedelta) -> DatabaseComparison:
+    """Look at the lake until it agrees, or must, or the time is over."""
+    end = join.rows.log_end()
+    deadline = time.monotonic() + wait.total_seconds()
+    result, unsure = answer(owner, join.run), ""
+    while not result.equal:
+        # Asked before the rows: what it claims of the table, these have.
+        claim = _end_claim(owner, source, end)
+        reached = end is not None and claim.reaches(database_position.parse(end))
+        left_s = deadline - time.monotonic()
+        unsure = "" if reached else claim.text
+        if not reached and left_s <= 0:
+            break
+        if not reached:
+            time.sleep(min(_PAUSE_S, left_s))
+        result = answer(owner, join.run)
+        if reached:
+            break
+    return replace(result, at=at, position=end, unsure="" if result.equal else unsure)
+
+
+def _end_claim(owner: Owner, source: RecordSource, end: str | None) -> LogPosition:
+    """What the table claims to hold, if that matters."""
+    if end is None:
+        return LogPosition(reason="the database does not say where it ends")
+    try:
+        return _claim(owner, source)
+    except SourceUnreachable as failed:
+        return LogPosition(reason=failed.what)
+
+
+@dataclass(frozen=True)
+class _Join:
+    """The rows of the database in the files, and those of the lake.
+
+    Attributes:
+        frontier: the offsets from which on an event is none that the database's rows have for certain.
+        target: the place in the log behind which nothing is compared; None to compare all.
+    """
+
+    rows: DatabaseRows
+    files: Sequence[Path]
+    frontier: Frontier
+    target: tuple[int, ...] | None
+
+    def run(self, reader: PipelineReader) -> DatabaseComparison:
+        """How many keys are the same, differ and have changed, and the first that differ of each kind."""
+        import pyarrow.dataset as ds
+
+        in_files, columns = reader.main.files is not None, list(self.rows.columns)
+        keys, values = columns[: len(self.rows.keys)], columns[len(self.rows.keys) :]
+        database = ds.dataset(self.files)
+        views = {"database": database if in_files else database.to_table(), "rows": reader.main.view}
+        if reader.config.table.removes and reader.deleted_keys.exists:
+            views["deletes"] = reader.deleted_keys.view
+        quote = sql.quoted if in_files else ddl.quoted
+        text = self._each_key(reader, views, [*map(quote, keys)], [*map(quote, values)])
+        counted = reader.main.query(f"SELECT kind, count(*) AS number FROM ({text}) AS each_key GROUP BY kind", views)
+        numbers = {row["kind"]: row["number"] for row in counted}
+        counts, different = {kind: numbers.get(kind, 0) for kind in _KINDS}, list[DifferentKey]()
+        if any(counts.values()):
+            order = ", ".join(f"key_{at}" for at in range(len(keys)))
+            listed = (
+                f"SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY kind ORDER BY {order}) AS place "
+                f"FROM ({text}) AS each_key WHERE kind IN ('missing', 'different', 'extra')) AS numbered "
+                f"WHERE place <= {_NAMED}"
+            )
+            rows = reader.main.query(listed, views)
+            for row in sorted(rows, key=lambda row: (_KINDS.index(row["kind"]), row["place"])):
+                marks = row["changed"].split(",") if row["kind"] == "different" else ()
+                differing = tuple(values[int(mark)] for mark in marks)
+                different.append(DifferentKey(_key(keys, row), row["kind"], differing))
+        return DatabaseComparison(
+            pipeline=reader.config.name,
+            database_table=self.rows.name,
+            keys=database.count_rows(),
+            same=numbers.get(_SAME, 0),
+            changed_since=numbers.get(_CHANGED, 0),
+            counts=counts,
+            different=tuple(different),
+            columns=values,
+            left_out=self.rows.left_out,
+        )
+
+    def _each_key(
+        self, reader: PipelineReader, views: Mapping[str, Any], keys: Sequence[str], values: Sequence[str]
+    ) -> str:
+        """SQL: kind, the key as key_0, key_1, … and the numbers of the columns that differ, of each key.
+
+        Args:
+            keys, values: columns, as the reader quotes them.
+        """
+        tests = [f"d.{name} IS DISTINCT FROM r.{name}" for name in values]
+        # One column for all: rules of Spark take each alias of a part of WHERE with and without the others.
+        marks = (f"CASE WHEN {test} THEN '{at}' END" for at, test in enumerate(tests))
+        on_database, on_lake = f"d.{keys[0]} IS NOT NULL", "r._topic IS NOT NULL"
+        lake, deletes, has_changed = _lake(reader.config, self._is_new(POSITION)), "", "coalesce(r._is_new, false)"
+        if "deletes" in views:
+            is_own = f"pipeline = {ddl.text(reader.config.known_as)} AND {self._is_new()}"
+            numbered = [f"key_{at}" for at in range(1, len(keys) + 1)]
+            same = " AND ".join(f"coalesce(d.{key}, r.{key}) = x.{n}" for key, n in zip(keys, numbered, strict=True))
+            deletes = (
+                f"LEFT JOIN (SELECT DISTINCT {', '.join(numbered)} FROM {{deletes}} WHERE {is_own}) AS x ON {same}"
+            )
+            has_changed += " OR x.key_1 IS NOT NULL"
+            # An event that empties the table has no key.
+            emptied = f"SELECT count(*) AS number FROM {{deletes}} WHERE {is_own} AND key_1 IS NULL"
+            if reader.deleted_keys.query(emptied, {"deletes": views["deletes"]})[0]["number"]:
+                has_changed += f" OR NOT {on_lake}"
+        return (
+            f"SELECT CASE WHEN {has_changed} THEN '{_CHANGED}' WHEN NOT {on_lake} THEN 'missing' "
+            f"WHEN NOT {on_database} THEN 'extra' WHEN {' OR '.join(tests) or 'false'} THEN 'different' "
+            f"ELSE '{_SAME}' END AS kind, "
+            + "".join(f"coalesce(d.{name}, r.{name}) AS key_{at}, " for at, name in enumerate(keys))
+            + (f"concat_ws(',', {', '.join(marks)})" if tests else "''")
+            + f" AS changed FROM {{database}} AS d FULL JOIN ({lake}) AS r "
+            f"ON {' AND '.join(f'd.{name} = r.{name}' for name in keys)} {deletes}"
+        )
+
+    def _is_new(self, position: str | None = None) -> str:
+        """SQL, never null: whether an event may have come after the database was read, or lies behind the target.
+
+        Args:
+            position: the column that has its place in the log; None in the table of deleted keys.
+        """
+        is_new = f"({database_position.is_before(self.frontier)}) IS NOT TRUE"
+        if self.target is None:
+            return f"({is_new})"
+        parts = ("order_1", "order_2") if position is None else (f"{position}.commit", f"{position}.event")
+        return f"({is_new} OR coalesce({database_position.lies_behind(self.target, *parts)}, false))"
+
+
+def _lake(config: PipelineConfig, is_new: str) -> str:
+    """SQL: the lake's rows, with _is_new; where deletes are rows, without those of old ones."""
+    rows = f"SELECT *, {is_new} AS _is_new FROM {{rows}}"
+    if not config.table.marks:
+        return rows
+    return f"SELECT * FROM ({rows}) AS marked WHERE _is_new OR {OPERATION} <> '{DELETE}'"
+
+
+def _key(names: Sequence[str], row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {row[f'key_{at}']!r}" for at, name in enumerate(names))

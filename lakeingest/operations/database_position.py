@@ -20,8 +20,12 @@ from typing import Any
 from lakeingest.config import PipelineConfig
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.errors import UsageError
+from lakeingest.kafka.offsets import Topics
+from lakeingest.operations import partition_lags
 from lakeingest.operations.readers import PipelineReader
+from lakeingest.operations.results import log_position
 from lakeingest.operations.results.log_position import LogPosition
+from lakeingest.record import Frontier
 from lakeingest.schema.debezium import CHANGE, CHANGED_AT, CHANGES, POSITION
 
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
@@ -52,6 +56,19 @@ def is_known(config: PipelineConfig) -> bool:
     return config.decode.envelope is not None and config.decode.envelope.format == "debezium"
 
 
+def check_known(config: PipelineConfig) -> None:
+    """See `is_known`.
+
+    Raises:
+        UsageError: they do not.
+    """
+    if not is_known(config):
+        raise UsageError(
+            f"the records of {config.name!r} have no place in a database's log",
+            cure="write decode.envelope: {format: debezium}, or drop it",
+        )
+
+
 def parse(text: str) -> tuple[int, ...]:
     """A place in a database's log: 0/16B3748 of PostgreSQL, mysql-bin.000003:1547 of MySQL, or a number.
 
@@ -65,10 +82,27 @@ def parse(text: str) -> tuple[int, ...]:
     if text.isdecimal():
         return (int(text),)
     raise UsageError(
-        f'--position "{text}" is no place in a database\'s log',
+        f'"{text}" is no place in a database\'s log',
         cure="write it as 0/16B3748 (pg_current_wal_lsn() of PostgreSQL), mysql-bin.000003:1547 (SHOW BINARY LOG "
         "STATUS of MySQL), or as the number that _position.commit has",
     )
+
+
+def lies_behind(target: Sequence[int], commit: str, event: str) -> str:
+    """SQL: whether an event, of these columns, lies behind a place (`parse`): see `LogPosition.reaches`."""
+    first, *more = target
+    if more:
+        return f"({commit} > {first} OR ({commit} = {first} AND {event} >= {more[0]}))"
+    return f"({commit} > {first} OR ({commit} >= {log_position.BINLOGS} AND {event} >= {first}))"
+
+
+def is_before(frontier: Frontier) -> str:
+    """SQL: whether a record lies before these offsets; null or false of other topic-partitions."""
+    each = (
+        f"(_topic = '{topic}' AND _partition = {number} AND _offset < {offset})"
+        for (topic, number), offset in sorted(frontier.items())
+    )
+    return " OR ".join(each) or "false"
 
 
 def newest_events(reader: PipelineReader, log: CommitLog) -> dict[tuple[str, int], NewestEvent]:
@@ -89,6 +123,16 @@ def newest_events(reader: PipelineReader, log: CommitLog) -> dict[tuple[str, int
         event = NewestEvent(tuple(map(int, place.values())), change == CHANGES["r"], at)
         newest[row["topic"], row["number"]] = event
     return newest
+
+
+def of_topics(reader: PipelineReader, topics: Topics) -> LogPosition:
+    """See `position`.
+
+    Args:
+        topics: what Kafka has; asked before the tables.
+    """
+    log = reader.standing()
+    return position(reader, log, partition_lags.of(log, topics))
 
 
 def position(reader: PipelineReader, log: CommitLog, partitions: Sequence[Mapping[str, Any]]) -> LogPosition:

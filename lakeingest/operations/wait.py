@@ -15,8 +15,8 @@ from lakeingest.delta.reader.log import ReadFailed
 from lakeingest.errors import LakeingestError, SourceUnreachable, StorageUnreachable, UsageError
 from lakeingest.ingest import endpoints
 from lakeingest.kafka.broker import Broker
-from lakeingest.kafka.offsets import Reach, Topics
-from lakeingest.operations import completeness, database_position, partition_lags
+from lakeingest.kafka.offsets import Reach
+from lakeingest.operations import completeness, database_position
 from lakeingest.operations.completeness import Complete, Row
 from lakeingest.operations.readers import PipelineReader, answer
 from lakeingest.operations.results.log_position import LogPosition
@@ -93,16 +93,12 @@ def wait_for_position(
         UsageError: it is no such place, or the records are no change events.
         SetupError, SourceError, StorageError: the tables, or Kafka, cannot be read.
     """
-    if not database_position.is_known(config):
-        raise UsageError(
-            f"the records of {config.name!r} have no place in a database's log",
-            cure="write decode.envelope: {format: debezium}, or drop it",
-        )
+    database_position.check_known(config)
     target, access, began = database_position.parse(position), _Access(config), time.monotonic()
 
     def look() -> LogPosition | Waiting:
         topics = access.broker.topics()
-        state = answer(access, partial(_position, topics=topics))
+        state = answer(access, partial(database_position.of_topics, topics=topics))
         return state if state.reaches(target) else Waiting(f"{config.name} {position}: {state.text}")
 
     end = until_reached(look, timeout_s, says)
@@ -113,11 +109,6 @@ def wait_for_position(
         position=end if isinstance(end, LogPosition) else None,
         waits_for=end.text if isinstance(end, Waiting) else "",
     )
-
-
-def _position(reader: PipelineReader, topics: Topics) -> LogPosition:
-    log = reader.standing()
-    return database_position.position(reader, log, partition_lags.of(log, topics))
 
 
 def until_reached(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-_BINLOGS = 2**20
+BINLOGS = 2**20
 """No server of MySQL has so many binlogs, and the log of PostgreSQL begins behind this number."""
 
 
@@ -36,7 +36,7 @@ class LogPosition:
         commit, event, _ = self.place
         if len(target) > 1:
             return (commit, event) >= tuple(target)
-        return commit > target[0] or (commit >= _BINLOGS and event >= target[0])
+        return commit > target[0] or (commit >= BINLOGS and event >= target[0])
 
     @property
     def text(self) -> str:
@@ -44,7 +44,7 @@ class LogPosition:
         if self.place is None:
             return f"no place in the database's log can be named: {self.reason}"
         commit, event, _ = self.place
-        if commit < _BINLOGS:
+        if commit < BINLOGS:
             place = f"position {event} of binlog {commit}"
         else:
             place = str(end := max(commit, event))

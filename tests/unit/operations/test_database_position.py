@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from lakeingest.config import Storage, file
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.log_ends import LogEnd, LogEnds
+from lakeingest.delta.reader import duck
 from lakeingest.delta.receipt import Receipt, Run
 from lakeingest.errors import UsageError
 from lakeingest.operations import database_position
-from lakeingest.operations.database_position import NewestEvent, claim, parse
+from lakeingest.operations.database_position import NewestEvent, claim, lies_behind, parse
 from lakeingest.operations.readers import FileTables
 from lakeingest.operations.results.log_position import LogPosition
 from lakeingest.record import NO_RANGES
@@ -157,7 +158,11 @@ BINLOG, WAL = (3, 1547, 0), (2**24 + 20, 2**24 + 10, 0)
     ],
 )
 def test_a_place_that_is_reached(place: Any, target: tuple[int, ...], *, is_reached: bool) -> None:
+    """A query decides alike which events lie behind it."""
     assert LogPosition(place).reaches(target) is is_reached
+    events = pa.table({"place": [place and dict(zip(("commit", "event", "row"), place, strict=True))]})
+    text = f"SELECT coalesce({lies_behind(target, 'place.commit', 'place.event')}, false) AS behind FROM {{events}}"
+    assert duck.query(text, {"events": events}) == [{"behind": is_reached}]
 
 
 def test_how_a_place_is_said() -> None:

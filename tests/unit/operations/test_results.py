@@ -169,8 +169,12 @@ RESULTS: dict[str, Showable] = {
     "database": DatabaseComparison(
         pipeline="p",
         database_table=HOSTILE,
+        at=HOSTILE,
         position=HOSTILE,
         keys=3,
+        same=2,
+        changed_since=1,
+        unsure=HOSTILE,
         counts={"missing": 0, "extra": 0, "different": 21},
         different=(DifferentKey(HOSTILE, "different", (HOSTILE,)),) * 21,
         columns=(HOSTILE,),
