@@ -48,7 +48,10 @@ _NAMED = 1000
 _KINDS = ("missing", "different", "extra")
 _SAME, _CHANGED = "same", "changed"
 _BESIDE = {*RESERVED, CHANGE, POSITION, CHANGED_AT, UNAVAILABLE}
-_FRONTIER = "SELECT _topic AS topic, _partition AS number, max(_offset) + 1 AS next FROM {rows} GROUP BY ALL"
+_FRONTIER = """
+    SELECT _topic AS topic, _partition AS number, max(_offset) + 1 AS next FROM {rows}
+    WHERE _topic IS NOT NULL GROUP BY _topic, _partition
+"""
 
 
 def compare(
@@ -132,7 +135,9 @@ def _columns(reader: PipelineReader) -> dict[str, pa.DataType]:
 
 
 def _frontier(reader: PipelineReader) -> Frontier:
-    return {(row["topic"], row["number"]): row["next"] for row in reader.main.scan(_FRONTIER)}
+    """Before which offsets all was consumed: by the receipts, or, of what others have written, by the rows."""
+    rows = {(row["topic"], row["number"]): row["next"] for row in reader.main.scan(_FRONTIER)}
+    return rows | dict(reader.standing().frontier)
 
 
 # What is read of the database ----------------------------------------------------------------------------------------
@@ -177,7 +182,7 @@ def _looked_at(owner: Owner, source: RecordSource, join: _Join, at: str | None, 
         claim = _end_claim(owner, source, end)
         reached = end is not None and claim.reaches(database_position.parse(end))
         left_s = deadline - time.monotonic()
-        unsure = "" if reached else claim.text
+        unsure = "" if reached else claim.reason or claim.text
         if not reached and left_s <= 0:
             break
         if not reached:
@@ -262,7 +267,7 @@ class _Join:
         tests = [f"d.{name} IS DISTINCT FROM r.{name}" for name in values]
         # One column for all: rules of Spark take each alias of a part of WHERE with and without the others.
         marks = (f"CASE WHEN {test} THEN '{at}' END" for at, test in enumerate(tests))
-        on_database, on_lake = f"d.{keys[0]} IS NOT NULL", "r._topic IS NOT NULL"
+        on_database, on_lake = f"d.{keys[0]} IS NOT NULL", "r._is_new IS NOT NULL"
         lake, deletes, has_changed = _lake(reader.config, self._is_new(POSITION)), "", "coalesce(r._is_new, false)"
         if "deletes" in views:
             is_own = f"pipeline = {ddl.text(reader.config.known_as)} AND {self._is_new()}"
@@ -292,9 +297,9 @@ class _Join:
         Args:
             position: the column that has its place in the log; None in the table of deleted keys.
         """
-        is_new = f"({database_position.is_before(self.frontier)}) IS NOT TRUE"
+        is_new = f"(_topic IS NOT NULL AND ({database_position.is_before(self.frontier)}) IS NOT TRUE)"
         if self.target is None:
-            return f"({is_new})"
+            return is_new
         parts = ("order_1", "order_2") if position is None else (f"{position}.commit", f"{position}.event")
         return f"({is_new} OR coalesce({database_position.lies_behind(self.target, *parts)}, false))"
 

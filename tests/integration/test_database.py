@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from threading import Event
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from support.cdc.captured import ENGINES, Captured
 from support.oracle.database import POSTGRES, DatabaseColumn
 from support.pipelines import World
 from support.servers.databases import Database
 from support.servers.debezium import JSON_WITH_SCHEMA, ConnectWorker, connect_worker
 
+from lakeingest.errors import NotComplete
 from lakeingest.local import Addresses
 
 pytestmark = pytest.mark.slow
@@ -114,6 +118,65 @@ def test_a_comparison_finds_what_differs_and_nothing_else(capture: Capture, tmp_
     captured.start(tmp_path)
     captured.catch_up()
     assert pipeline.compare_database(url).equal
+
+
+@pytest.mark.parametrize("engine", ["postgres", pytest.param("mariadb", marks=pytest.mark.faults)])
+def test_a_comparison_at_a_place_while_changes_go_on(capture: Capture, engine: str, tmp_path: Path) -> None:
+    """The database and the lake change all the time: what is equal is equal at once, and three planted differences,
+    none of them by an event, are named for certain.
+    """
+    captured = capture(engine)
+    captured.workload.create()
+    captured.workload.run(40)
+    last = 10_000
+    captured.database.execute(*(f"INSERT INTO {captured.table} (id) VALUES ({id})" for id in range(last, last + 200)))
+    captured.start(tmp_path)
+    captured.workload.run(10)
+    captured.catch_up()
+    place = captured.engine.end(captured.database)
+    pipeline, url = captured.world.ingestion(), captured.database.url
+    with pytest.raises(NotComplete, match=f"--position {place}"):
+        pipeline.compare_database(url, at=place)
+    with _changes(captured):
+        captured.reach(place)
+        equal = pipeline.compare_database(url, at=place)
+        assert (equal.equal, equal.at) == (True, place), (equal.different, equal.unsure)
+        assert equal.same >= 200
+        assert equal.changed_since
+        path = captured.world.ingestion().config.table.path
+        captured.world.spark.sql(f"DELETE FROM delta.`{path}` WHERE id = {last}")
+        captured.world.spark.sql(f"UPDATE delta.`{path}` SET big = 4711 WHERE id = {last + 1}")
+        copy = captured.world.spark.sql(f"SELECT * FROM delta.`{path}` WHERE id = {last + 2}")
+        copy.withColumn("id", F.lit(last + 1000).cast(copy.schema["id"].dataType)).write.format("delta").mode(
+            "append"
+        ).save(path)
+        for at in (place, None):
+            comparison = pipeline.compare_database(url, at=at)
+            assert {(each.key, each.kind, each.columns) for each in comparison.different} == {
+                (f"id = {last}", "missing", ()),
+                (f"id = {last + 1}", "different", ("big",)),
+                (f"id = {last + 1000}", "extra", ()),
+            }
+            assert not comparison.unsure
+
+
+@contextmanager
+def _changes(captured: Captured) -> Iterator[None]:
+    """The database is changed, and the pipeline runs, until the block ends."""
+    over = Event()
+
+    def change() -> None:
+        while not over.is_set():
+            captured.workload.run(5)
+            captured.world.run()
+
+    with ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(change)
+        try:
+            yield
+        finally:
+            over.set()
+        changing.result()
 
 
 @pytest.mark.faults

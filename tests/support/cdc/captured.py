@@ -120,6 +120,13 @@ class Captured:
         assert position.reaches(parse(end)), (position, end)
         assert not position.reaches([part + 1 for part in parse(self.engine.end(self.database))])
 
+    def reach(self, place: str) -> None:
+        """Wait until the lake, which somebody else feeds, claims to hold all up to a place in the log."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while not ((position := self.world.ingestion().status().position) and position.reaches(parse(place))):
+            assert time.monotonic() < deadline, position
+            time.sleep(0.5)
+
     def _await(self, *, is_there: bool, **changes: Any) -> None:
         deadline = time.monotonic() + _PATIENCE_S
         while (_MARK in self.rows(**changes)) != is_there:
