@@ -27,7 +27,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lakeingest.config import PipelineConfig
-from lakeingest.errors import NotComplete, SourceUnreachable, UsageError
+from lakeingest.errors import NotComplete, SourceRefused, SourceUnreachable, UsageError
 from lakeingest.ingest.source import RecordSource
 from lakeingest.local import artifacts
 from lakeingest.operations import database_position, sql
@@ -199,7 +199,7 @@ def _end_claim(owner: Owner, source: RecordSource, end: str | None) -> LogPositi
         return LogPosition(reason="the database does not say where it ends")
     try:
         return _claim(owner, source)
-    except SourceUnreachable as failed:
+    except (SourceRefused, SourceUnreachable) as failed:
         return LogPosition(reason=failed.what)
 
 
