@@ -54,7 +54,6 @@ from lakeingest.operations.results.adopt import Adopted
 from lakeingest.operations.results.audit import Report
 from lakeingest.operations.results.backfill import Backfilled
 from lakeingest.operations.results.compare import Comparison
-from lakeingest.operations.results.database import DatabaseComparison
 from lakeingest.operations.results.export import Exported, ExportFormat
 from lakeingest.operations.results.gate import GateResults
 from lakeingest.operations.results.maintenance import MaintenanceResult
@@ -378,32 +377,7 @@ class Pipeline:
         """
         return full_audit.run(self, lambda: self.context, against, accept_deletes, deep=deep, since=since, sign=sign)
 
-    def compare_database(
-        self,
-        url: str,
-        table: str | None = None,
-        wait: timedelta = timedelta(minutes=1),
-        *,
-        at: str | None = None,
-        on_step: Callable[[str], None] = lambda step: None,
-    ) -> DatabaseComparison:
-        """Each row of a database's table held against the table's; see `results.database.DatabaseComparison`.
-
-        Args:
-            url: of the database, as SQLAlchemy has it; nothing is written there.
-            table: its name there; by default what stands behind the prefix of the topic's name.
-            wait: how long keys that differ are looked at again: what has just changed is on its way.
-            at: a place in the database's log, as `lakeingest wait --position` takes it: what has changed behind it is
-                not compared. The same call goes on where one was cut off.
-            on_step: told how many rows are read.
-
-        Raises:
-            UsageError: the pipeline is not of mode upsert, or there is no such table.
-            NotComplete: the table does not hold the database's log up to `at`.
-            SetupError: SQLAlchemy or the driver is not installed.
-            SourceUnreachable: the database does not answer.
-        """
-        return database.compare(self, self.source, url, table, wait, at=at, says=on_step)
+    compare_database = database.compare
 
     def compare(self, prefix: str) -> Comparison:
         """What Connect's S3 sink wrote below a prefix, held against the tables; see `results.compare.Comparison`.

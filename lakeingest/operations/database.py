@@ -24,7 +24,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lakeingest.config import PipelineConfig
 from lakeingest.errors import NotComplete, SourceRefused, SourceUnreachable, UsageError
@@ -54,30 +54,37 @@ _FRONTIER = """
 """
 
 
+class OwnerWithSource(Owner, Protocol):
+    """Whose table is compared, and where its records come from."""
+
+    @property
+    def source(self) -> RecordSource:
+        """Where its records come from."""
+
+
 def compare(
-    owner: Owner,
-    source: RecordSource,
+    owner: OwnerWithSource,
     url: str,
-    table: str | None,
-    wait: timedelta,
+    table: str | None = None,
+    wait: timedelta = timedelta(minutes=1),
     *,
     at: str | None = None,
-    says: Callable[[str], None] = lambda step: None,
+    on_step: Callable[[str], None] = lambda step: None,
 ) -> DatabaseComparison:
-    """Compare each key of the database's table with the table's row.
+    """Each row of a database's table held against the pipeline's; see `results.database.DatabaseComparison`.
 
     Args:
-        owner: whose table it is.
-        source: of its records.
-        url: of the database, as SQLAlchemy has it: postgresql+psycopg://user:password@host/database.
+        url: of the database, as SQLAlchemy has it: postgresql+psycopg://user:password@host/database. Nothing is written
+            there.
         table: its name there, as in public.orders; by default what stands behind the prefix of the topic's name.
         wait: how long keys that differ are looked at: what the database has just changed is on its way.
-        at: a place in the database's log, as `database_position.parse` reads it. What has changed behind it is not
-            compared, and what was read of the database is kept until the comparison ends.
-        says: told each step.
+        at: a place in the database's log, as `lakeingest wait --position` takes it: what has changed behind it is not
+            compared. What was read of the database is kept until the comparison ends: the same call goes on where one
+            was cut off.
+        on_step: told how many rows are read.
 
     Raises:
-        UsageError: the table has no such key, or there is no table; or the pipeline has no rows of keys.
+        UsageError: the pipeline is not of mode upsert, or there is no such table, or key.
         NotComplete: the table does not hold the database's log up to `at`.
         SetupError: SQLAlchemy, or the database's driver, is not installed.
         SourceUnreachable: the database does not answer.
@@ -88,16 +95,16 @@ def compare(
             f"{config.name!r} has table.mode {config.table.mode}, and a database has one row for each key",
             cure="compare a pipeline of mode upsert",
         )
-    name, target = table or _table_of(config.source.topics), None if at is None else _reached(owner, source, at)
+    name, target = table or _table_of(config.source.topics), None if at is None else _reached(owner, at)
     columns, frontier = answer(owner, _columns), answer(owner, _frontier)
     masked = {path.partition(".")[0] for step in config.steps for path in step.masks}
     with connected(url) as engine:
         rows = DatabaseRows(engine, name, columns, config.table.key_paths, masked)
         of = None if at is None else (str(engine.url), name, at, config.table.identifier, str(rows.columns))
         with _folder(of) as folder:
-            frontier = _begun(folder, frontier)
-            files = rows.read(folder, says)
-            return _looked_at(owner, source, _Join(rows, files, frontier, target), at, wait)
+            frontier = _first_frontier(folder, frontier)
+            files = rows.read(folder, on_step)
+            return _looked_at(owner, _Join(rows, files, frontier, target), at, wait)
 
 
 def _table_of(topics: Sequence[str]) -> str:
@@ -110,11 +117,11 @@ def _table_of(topics: Sequence[str]) -> str:
     return topics[0].split(".", 1)[1]
 
 
-def _reached(owner: Owner, source: RecordSource, at: str) -> tuple[int, ...]:
+def _reached(owner: OwnerWithSource, at: str) -> tuple[int, ...]:
     """A place in the log that the table has reached."""
     database_position.check_known(owner.config)
     target = database_position.parse(at)
-    claim = _claim(owner, source)
+    claim = _claim(owner)
     if not claim.reaches(target):
         raise NotComplete(
             f"{owner.config.name} is not complete up to {at}: {claim.text}",
@@ -123,8 +130,8 @@ def _reached(owner: Owner, source: RecordSource, at: str) -> tuple[int, ...]:
     return target
 
 
-def _claim(owner: Owner, source: RecordSource) -> LogPosition:
-    topics = source.topics()
+def _claim(owner: OwnerWithSource) -> LogPosition:
+    topics = owner.source.topics()
     return answer(owner, partial(database_position.of_topics, topics=topics))
 
 
@@ -160,7 +167,7 @@ def _folder(of: tuple[str, ...] | None) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def _begun(folder: Path, frontier: Frontier) -> Frontier:
+def _first_frontier(folder: Path, frontier: Frontier) -> Frontier:
     """Where the lake was when the comparison of this folder began."""
     file, part = folder / "frontier.json", folder / "part"
     if not file.exists():
@@ -172,14 +179,14 @@ def _begun(folder: Path, frontier: Frontier) -> Frontier:
 # The comparison ------------------------------------------------------------------------------------------------------
 
 
-def _looked_at(owner: Owner, source: RecordSource, join: _Join, at: str | None, wait: timedelta) -> DatabaseComparison:
+def _looked_at(owner: OwnerWithSource, join: _Join, at: str | None, wait: timedelta) -> DatabaseComparison:
     """Look at the lake until it agrees, or must, or the time is over."""
     end = join.rows.log_end()
     deadline = time.monotonic() + wait.total_seconds()
     result, unsure = answer(owner, join.run), ""
     while not result.equal:
         # Asked before the rows: what it claims of the table, these have.
-        claim = _end_claim(owner, source, end)
+        claim = _end_claim(owner, end)
         reached = end is not None and claim.reaches(database_position.parse(end))
         left_s = deadline - time.monotonic()
         unsure = "" if reached else claim.reason or claim.text
@@ -193,12 +200,12 @@ def _looked_at(owner: Owner, source: RecordSource, join: _Join, at: str | None, 
     return replace(result, at=at, position=end, unsure="" if result.equal else unsure)
 
 
-def _end_claim(owner: Owner, source: RecordSource, end: str | None) -> LogPosition:
+def _end_claim(owner: OwnerWithSource, end: str | None) -> LogPosition:
     """What the table claims to hold, if that matters."""
     if end is None:
         return LogPosition(reason="the database does not say where it ends")
     try:
-        return _claim(owner, source)
+        return _claim(owner)
     except (SourceRefused, SourceUnreachable) as failed:
         return LogPosition(reason=failed.what)
 

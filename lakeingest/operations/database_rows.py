@@ -248,9 +248,9 @@ def _behind(columns: Sequence[Column[Any]], values: Sequence[Any]) -> ColumnElem
     """Whether a row lies behind these values, as an index finds it."""
     from sqlalchemy import and_, or_
 
-    (first, *more), (value, *others) = columns, values
+    (first, *more), (value, *rest) = columns, values
     greater: ColumnElement[bool] = first > value
-    return and_(first >= value, or_(greater, _behind(more, others))) if more else greater
+    return and_(first >= value, or_(greater, _behind(more, rest))) if more else greater
 
 
 def _plain(value: Any, kind: pa.DataType, *, strips: bool) -> Any:
