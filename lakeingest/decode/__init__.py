@@ -14,9 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakeingest import config
-from lakeingest.decode import json, json_columns, json_events, json_names, limits, sniff, writers
+from lakeingest.decode import json, json_columns, json_events, json_names, limits, rowless, sniff, writers
 from lakeingest.decode.early import SEGMENT, TypeSegment, segment
 from lakeingest.decode.projection import project
+from lakeingest.decode.rowless import KIND
 from lakeingest.decode.writers import SchemaBranches
 from lakeingest.record import HEADERS, KEY, RAW_KEY, RAW_VALUE, RESCUED, UNKNOWN_SCHEMA, Refusal, diagnosis
 from lakeingest.schema import ddl, hidden, model
@@ -76,13 +77,15 @@ class Decoded:
         columns: the table's columns by name, over the frame with `parsed`: _key, _headers, _schema_id, the value's,
             _rescued.
         refusals: why a record may be refused, in order.
-        dropped: BOOLEAN, never null: a declared drop (a tombstone under `on_null: ignore`).
+        dropped: BOOLEAN, never null: a declared drop (a tombstone under `on_null: ignore`), or no row's record.
+        rowless: what such records may be; `parsed` has the column `rowless.KIND` then.
     """
 
     parsed: tuple[dict[str, Column], ...]
     columns: dict[str, Column]
     refusals: tuple[Refusal, ...]
     dropped: Column
+    rowless: tuple[str, ...] = ()
 
 
 def decode(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
@@ -101,7 +104,8 @@ def decode(pipeline: config.PipelineConfig, shape: Shape) -> Decoded:
         parsed=key.parsed + value.parsed,
         columns=key.columns | headers | value.columns,
         refusals=large + key.refusals + (nulls if pipeline.on_null == "quarantine" else ()) + value.refusals,
-        dropped=null if pipeline.on_null == "ignore" else F.lit(False),
+        dropped=value.dropped | null if pipeline.on_null == "ignore" else value.dropped,
+        rowless=value.rowless,
     )
 
 
@@ -204,7 +208,10 @@ def _json(pipeline: config.PipelineConfig, name: str, raw: Column, columns: T.St
 
 def _written(side: Side, raw: Column, by: SchemaBranches, target: T.StructType, most: int) -> Decoded:
     decoded = writers.read(side, raw, by, target, most)
-    return Decoded(decoded.stages, decoded.columns, decoded.refusals, F.lit(False))
+    if not decoded.rowless:
+        return Decoded(decoded.stages, decoded.columns, decoded.refusals, F.lit(False))
+    stages, kinds = (*decoded.stages, {KIND: rowless.kind(decoded.rowless)}), tuple(decoded.rowless)
+    return Decoded(stages, decoded.columns, decoded.refusals, F.col(KIND).isNotNull(), kinds)
 
 
 def _scalar(stage: str, name: str, raw: Column, format: str) -> Decoded:

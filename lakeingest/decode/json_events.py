@@ -72,12 +72,20 @@ class JsonEventReader(ChangeReader):
         parsed = json.parse(payload, self._event_type, AS_IT_IS)
         return F.when(payload.isNotNull(), F.struct(parsed.alias("json"), payload.alias("text")))
 
+    def rowless(self, parsed: Mapping[str, Column]) -> dict[str, Column]:
+        return {kind: parsed["kind"] == kind for kind in self._kinds}
+
+    @property
+    def _kinds(self) -> Mapping[str, frozenset[str]]:
+        """What is sent that has no row → the fields by which it is known."""
+        return debezium.ROWLESS if isinstance(self.envelope, DebeziumEnvelope) else {}
+
     @property
     def further(self) -> Sequence[Callable[[Any], Mapping[str, Column]]]:
         return (self._event, self._row_parsed, self._parts, self._row)
 
     def _event(self, parsed: Column) -> dict[str, Column]:
-        """The parts of an event as `ChangeReader` has them, and `text`: STRING, its row."""
+        """The parts of an event as `ChangeReader` has them; `text`: STRING, its row; and `kind`."""
         event = parsed["json"]
         op = _at(event, self.form.op)
         broken = parsed.isNotNull() & json.refused(parsed["text"], event, self._event_type, AS_IT_IS)
@@ -94,7 +102,18 @@ class JsonEventReader(ChangeReader):
             "position": position,
             "changed_at": changed_at,
             "text": F.when(~broken, text),
+            "kind": F.when(~broken, self._kind(parsed["text"], event)),
         }
+
+    def _kind(self, text: Column, event: Column) -> Column:
+        """STRING: what it is, if it has no row; see `rowless`."""
+        kind, names = F.lit(None).cast("string"), F.json_object_keys(text.cast("string"))
+        for each, known_by in self._kinds.items():
+            fields = F.array(*map(F.lit, sorted(known_by)))
+            is_known = names == fields if each == debezium.HEARTBEAT else F.size(F.array_except(fields, names)) == 0
+            kind = F.when(is_known, each).otherwise(kind)
+        # Of the others, which are nearly all, the names need not be looked at.
+        return F.when(_at(event, self.form.after).isNull() & _at(event, self.form.before).isNull(), kind)
 
     def _of_debezium(self, envelope: DebeziumEnvelope, event: Column) -> tuple[Column, Column, Column]:
         source = {name: event[debezium.SOURCE][name] for name in sorted(debezium.SOURCE_FIELDS)}
@@ -145,7 +164,7 @@ class JsonEventReader(ChangeReader):
 
     def _parts(self, event: Mapping[str, Column]) -> dict[str, Column]:
         values = json.columns(event["json"], self._row_type, self.texts)
-        parts = {name: event[name] for name in ("op", "odd", "position", "changed_at", "text", "json")}
+        parts = {name: event[name] for name in ("op", "odd", "position", "changed_at", "text", "json", "kind")}
         return {
             **parts,
             "broken": event["broken"] | self._is_refused(event["text"], event["json"]),
@@ -158,7 +177,7 @@ class JsonEventReader(ChangeReader):
         return text.isNotNull() & json.refused(text.cast("binary"), row, self._row_type, self.texts)
 
     def _row(self, event: Mapping[str, Column]) -> dict[str, Column]:
-        return {**super()._row(event), "text": event["text"], "json": event["json"]}
+        return {**super()._row(event), **{name: event[name] for name in ("text", "json", "kind")}}
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
         # Of a refused record alone: it is read again, so that nobody else has to hand its row on.

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakeingest.decode import compressed, projection, sniff
+from lakeingest.decode import compressed, projection, rowless, sniff
 from lakeingest.decode.framing import Confluent, Framing, begins, header_of, size
 from lakeingest.decode.projection import Parsed
+from lakeingest.decode.rowless import RowlessSchema
 from lakeingest.record import (
     RESCUED,
     SCHEMA_ID,
@@ -59,6 +60,10 @@ class PayloadReader(Protocol):
 
     def value(self, parsed: Any) -> Parsed:
         """The value in the schema's own types, or its fields; only looked at where it is not broken."""
+
+    def rowless(self, parsed: Any) -> Mapping[str, Column]:
+        """What a record may be that holds no row, and is dropped → whether it is that: BOOLEAN."""
+        return {}
 
     def why(self, payload: Column, *, withheld: bool = False) -> Column | None:
         """STRING: what exactly is wrong with a payload that is none of the schema; null if not known.
@@ -109,6 +114,9 @@ class RefusedSchema:
     message: str
 
 
+AnyBranch: TypeAlias = SchemaBranch | RefusedSchema | RowlessSchema
+
+
 @dataclass(frozen=True)
 class SchemaBranches:
     """One side of a batch's records: who wrote them, and which columns take their fields.
@@ -121,7 +129,7 @@ class SchemaBranches:
         format: what records without a header are.
     """
 
-    branches: tuple[SchemaBranch | RefusedSchema, ...] = ()
+    branches: tuple[AnyBranch, ...] = ()
     framing: Framing | None = field(default_factory=Confluent)
     strict: bool = True
     format: str = "avro"
@@ -129,11 +137,14 @@ class SchemaBranches:
 
 @dataclass(frozen=True)
 class Read:
-    """The result of `read`: stages of columns to be added to the frame in order, columns, refusals."""
+    """The result of `read`: stages of columns to be added to the frame in order, columns, refusals; and `rowless.tests`
+    of records that hold no row.
+    """
 
     stages: tuple[dict[str, Column], ...]
     columns: dict[str, Column]
-    refusals: tuple[Refusal, ...] = field(default_factory=tuple)
+    refusals: tuple[Refusal, ...]
+    rowless: Mapping[str, Column]
 
 
 def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType, most: int) -> Read:
@@ -182,7 +193,8 @@ def read(side: Side, raw: Column, writers: SchemaBranches, target: T.StructType,
         *unpacked.refusals,
         sniff.with_hint(misfit, F.when(by_header.isNull(), raw), format),
     )
-    return Read(tuple(stage for stage in stages if stage), columns, refusals)
+    tests = rowless.tests(which, writers.branches, parsed)
+    return Read(tuple(stage for stage in stages if stage), columns, refusals, tests)
 
 
 def _parsed(

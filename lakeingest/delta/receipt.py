@@ -105,7 +105,8 @@ class Account:
 
     Attributes:
         counts: records.
-        left_out: name of a condition of transform.where → the dropped records that did not meet it.
+        left_out: name of a condition of transform.where → the dropped records that did not meet it; and a name of
+            `debezium.ROWLESS` → those that are that.
         lost: how many of the offsets of `gaps` are in neither table.
         gaps: where a batch was settled too late: those of its offsets that could not be read again, as Kafka had
             deleted them, and whose loss was accepted.

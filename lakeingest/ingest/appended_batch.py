@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakeingest import transform
 from lakeingest.delta.receipt import Account, Receipt
 from lakeingest.ingest import version_batch
 from lakeingest.ingest.decided import Decided, certain, counts_of
@@ -31,5 +30,5 @@ def write(
     commit = version_batch.commit_rows(execution, decided.accepted, chained, decided.batch)
     metrics = decided.observation.get
     counts = counts_of(metrics, commit.rows, existing_count)
-    counts, left_out = certain(receipt, counts, transform.left_out(decided.batch.shape.stages, metrics))
+    counts, left_out = certain(receipt, counts, decided.batch.drops(metrics))
     return commit, Account(counts, left_out, table=execution.sums_chain.committed(commit, metrics))

@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from functools import cached_property, reduce
 from operator import add, or_
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakeingest import decode, transform
 from lakeingest.config import PipelineConfig, TimePartition
 from lakeingest.decode import Decoded, Shape
+from lakeingest.decode.rowless import KIND
 from lakeingest.delta import constraints, latest, partitioning, statistics
 from lakeingest.delta.constraints import Constraints
 from lakeingest.delta.latest import LatestRows
@@ -110,7 +111,21 @@ class BatchPlan:
     @cached_property
     def left_out(self) -> tuple[Column, ...]:
         """What has to be observed of the batch so that its drops have their names."""
-        return tuple(transform.counts(self.shape.stages))
+        from pyspark.sql import functions as F
+
+        kinds = enumerate(self.decoded.rowless)
+        rowless = (count_where(F.col(KIND) == kind).alias(f"{KIND}_{at}") for at, kind in kinds)
+        # What was to be dropped before meets no condition either.
+        return (*transform.counts(self.shape.stages, F.col(DROPPED) & ~self.decoded.dropped), *rowless)
+
+    def drops(self, values: Mapping[str, Any]) -> dict[str, int]:
+        """What was counted: conditions of transform.where, and what holds no row, by name → dropped records.
+
+        Args:
+            values: the values of `left_out`.
+        """
+        rowless = {kind: values[f"{KIND}_{at}"] for at, kind in enumerate(self.decoded.rowless)}
+        return {**transform.left_out(self.shape.stages, values), **{kind: n for kind, n in rowless.items() if n}}
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:

@@ -118,7 +118,8 @@ class Committed(Event):
         accepted_held: whether the gate would have held the batch, and was told to let it through.
         ranges: the offsets that it took.
         refused: why records went to quarantine: reason → how many.
-        left_out: name of a condition of transform.where → the dropped records that did not meet it.
+        left_out: name of a condition of transform.where → the dropped records that did not meet it; and a name of
+            `debezium.ROWLESS` → those that are that.
         bytes: of the keys and values of its records, as Kafka holds them decompressed.
         newest: the greatest of its records' times; None if no record has one.
         stages: how long which part took, in seconds; one of `STAGES` each.
@@ -158,7 +159,7 @@ class Committed(Event):
 
     @property
     def dropped(self) -> dict[str, int]:
-        """Declared drops by their reasons: conditions of transform.where by name, and records without a value."""
+        """Declared drops by their reasons: the names of `left_out`, and records without a value."""
         without = self.counts.dropped - sum(self.left_out.values())
         return {name: count for name, count in {**self.left_out, "no value": without}.items() if count}
 

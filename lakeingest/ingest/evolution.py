@@ -22,7 +22,8 @@ from lakeingest.decode import Shape, framing, inferred
 from lakeingest.decode.early import TypeSegment, columns_of
 from lakeingest.decode.order import TopicPartition
 from lakeingest.decode.readers import SchemaRules, read
-from lakeingest.decode.writers import RefusedSchema, SchemaBranch, SchemaBranches
+from lakeingest.decode.rowless import RowlessSchema
+from lakeingest.decode.writers import AnyBranch, RefusedSchema, SchemaBranch, SchemaBranches
 from lakeingest.errors import TableMismatch
 from lakeingest.ingest import shape, writer_schemas
 from lakeingest.ingest.preflight import NEW_TABLE
@@ -62,7 +63,7 @@ class Evolution:
 
     Attributes:
         declares: whether the pipeline file says of schemas what the ledger does not know yet.
-        appearance: what the records look like that were looked at, if none of them brought a schema.
+        appearance: what the records look like that were looked at, if none of them brought a schema of rows.
     """
 
     def __init__(
@@ -177,7 +178,9 @@ class Evolution:
         except TransformError as wrong:
             raise file.failure("the pipeline", [str(wrong)]) from None
 
-    def _branch(self, writer_schema: WriterSchema, columns: TableColumns) -> SchemaBranch | RefusedSchema:
+    def _branch(self, writer_schema: WriterSchema, columns: TableColumns) -> AnyBranch:
+        if writer_schema.rowless:
+            return RowlessSchema(writer_schema.header, writer_schema.rowless)
         decision = self._decisions.decision(writer_schema, columns)
         if writer_schema.schema is None or writer_schema.reading is None or decision is None:
             return RefusedSchema(writer_schema.header, UNUSABLE, f"{writer_schema.label}: {writer_schema.problem}")
@@ -230,7 +233,8 @@ class Evolution:
             unknown_ids = self._observe(kafka, sequence, columns)
         self._decisions.decide(self._writer_schemas.values(), sequence, columns)
         self._unknown_ids, self._looked = unknown_ids, True
-        self.appearance = "" if self.settled else writer_schemas.sniff_values(self._config, kafka)
+        kinds = {each.rowless for each in self._writer_schemas.values() if each.rowless}
+        self.appearance = "" if self.settled else writer_schemas.appearance(self._config, kafka, kinds)
 
     def columns_from_registry(self, sequence: int) -> bool:
         """Whether the value's columns are known before a record came: from the registry, if need be."""

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from lakeingest import transform
 from lakeingest.delta.latest import LatestRows, struct_of
 from lakeingest.delta.offset_lists import NO_OFFSETS, OffsetLists
 from lakeingest.delta.receipt import Account, Counts, Receipt
@@ -181,6 +180,6 @@ def _account(execution: MicroBatchExecution, decided: Decided, kafka: DataFrame,
     counts, left_out = certain(
         receipt,
         Counts(consumed, consumed - refused - dropped, refused, dropped),
-        transform.left_out(decided.batch.shape.stages, metrics),
+        decided.batch.drops(metrics),
     )
     return Account(counts, left_out, refused=places)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from lakeingest import transform
 from lakeingest.delta import commit_log, quarantine
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.pipeline_tables import PipelineTables
@@ -328,4 +327,4 @@ def _dropped(execution: MicroBatchExecution, rest: DataFrame, batch: BatchPlan) 
     """How many of them are dropped, and by which conditions."""
     with execution.reader.failures():
         observed = rest.agg(count_where(F.col(DROPPED)).alias("all"), *batch.left_out).collect()[0].asDict()
-    return observed["all"], transform.left_out(batch.shape.stages, observed)
+    return observed["all"], batch.drops(observed)

@@ -51,7 +51,7 @@ class SchemaDecisions:
         the file says something else of schemas, or a replay asks again.
         """
         for each in writer_schemas:
-            if not self._stands(each):
+            if not (each.rowless or self._stands(each)):
                 self.note(each, self.decision(each, columns), sequence)
 
     def _stands(self, writer_schema: WriterSchema) -> bool:

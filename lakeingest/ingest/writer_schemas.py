@@ -29,6 +29,7 @@ from lakeingest.kafka.glue_registry import GlueClient
 from lakeingest.kafka.registry import RegistryClient
 from lakeingest.record import COORDINATES, OFFSET, PARTITION, RAW_KEY, RAW_VALUE, TOPIC
 from lakeingest.schema import model, transforms
+from lakeingest.schema.debezium import RowlessEvent
 from lakeingest.schema.formats import wire
 from lakeingest.schema.ledger import SchemaId, SchemaLedger, Side
 from lakeingest.schema.model import Schema, SchemaError
@@ -54,6 +55,7 @@ class WriterSchema:
     Attributes:
         header: the bytes that its records begin with, or those of a header of the record.
         reading: how it is read; None where no table can hold it, for the reason in `problem`.
+        rowless: what its records are, if they hold no row (see `debezium.ROWLESS`).
         elsewhere: where the registry has it, if in no version of the subject: "version 1 of other-value".
         first: where it was met.
     """
@@ -68,6 +70,7 @@ class WriterSchema:
     reading: Reading | None = None
     problem: str | None = None
     elsewhere: tuple[str, ...] = ()
+    rowless: str | None = None
 
     @property
     def schema(self) -> Schema | None:
@@ -146,8 +149,14 @@ def latest_of_subject(config: PipelineConfig, ask: AnyRegistry, ledger: SchemaLe
     return None
 
 
-def sniff_values(config: PipelineConfig, kafka: DataFrame) -> str:
-    """What the first value looks like of a batch that brought no schema; empty where that is not sure."""
+def appearance(config: PipelineConfig, kafka: DataFrame, kinds: Collection[str]) -> str:
+    """What a batch looks like that brought no schema of rows: its first value; empty where that is not sure.
+
+    Args:
+        kinds: what its records are that hold no row, if there are some.
+    """
+    if kinds:
+        return f"each is a {' or a '.join(sorted(kinds))} of Debezium; leave such a topic out of source.topics"
     start = F.substring(RAW_VALUE, 1, sniff.LENGTH).alias("start")
     bare = F.col(RAW_VALUE).isNotNull() & framing.in_record_header("value").isNull()
     hint = sniff.header_hint("value").alias("hint")
@@ -182,7 +191,7 @@ def _writer_schema(
     registered = ask.writer(by.id(header))
     if registered is None:
         return None
-    reading, problem = None, None
+    reading, problem, rowless = None, None, None
     try:
         reading = read(
             format,
@@ -193,6 +202,8 @@ def _writer_schema(
             rules=SchemaRules.of(config, side),
             message_of=by.message,
         )
+    except RowlessEvent as error:
+        problem, rowless = str(error), error.kind
     except SchemaError as error:
         # Whatever message of it is meant: bytes that are no Protobuf have all kinds of indexes.
         header, problem = header[: framing.size(by, header)], str(error)
@@ -213,6 +224,5 @@ def _writer_schema(
         version = ask.version(subject, registered) if subject else None
         elsewhere = ask.elsewhere(registered) if subject and version is None else ()
     usable_reading = None if problem else reading
-    return WriterSchema(
-        side, header, registered.id, subject, version, registered.fingerprint, place, usable_reading, problem, elsewhere
-    )
+    written = (side, header, registered.id, subject, version, registered.fingerprint, place, usable_reading, problem)
+    return WriterSchema(*written, elsewhere, rowless)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lakeingest import transform
 from lakeingest.delta import quarantine
 from lakeingest.delta.commit_log import CommitLog
 from lakeingest.delta.maintenance.inventory import table_files
@@ -131,7 +130,7 @@ class _Sample:
                 config.name,
                 self.ranges,
                 counts,
-                transform.left_out(batch.shape.stages, metrics),
+                batch.drops(metrics),
                 tuple(_columns(execution.writer.columns_after(decided.rows.schema), self.columns)),
                 tuple(execution.evolution.ledger.entries[len(self.log.schemas.entries) :]),
                 tuple(refusals),

@@ -44,11 +44,18 @@ CHANGES: Mapping[str, str] = {
     "u": "update",
     "d": "delete",
     "t": "truncate",
-    "m": "message",
 }
 """`op` → the value of _change."""
 DELETES, ROWS = ("delete",), ("snapshot", "insert", "update")
 """Values of _change: of events whose row stands in `before`, and in `after`."""
+HEARTBEAT = "heartbeat"
+ROWLESS: Mapping[str, frozenset[str]] = {
+    "logical message": frozenset({"op", "source", "message"}),
+    "transaction marker": frozenset({"status", "id", "event_count", "data_collections"}),
+    "schema change": frozenset({"databaseName", "ddl", "tableChanges"}),
+    HEARTBEAT: frozenset({"ts_ms"}),
+}
+"""What a connector sends beside the events of rows → the fields by which it is known. A heartbeat has no others."""
 COMMIT, EVENT, ROW = "commit", "event", "row"
 
 Connector: TypeAlias = Literal["postgresql", "mysql", "sqlserver", "oracle"]
@@ -87,6 +94,18 @@ interval, zoned times), numbers (years, durations in microseconds), structs (geo
 """
 
 
+class RowlessEvent(SchemaError):
+    """Records of a schema are about no row.
+
+    Attributes:
+        kind: what they are, one of `ROWLESS`.
+    """
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"its records are about no row: each is a {kind} of Debezium")
+        self.kind = kind
+
+
 def connector(source: Collection[str]) -> Connector | None:
     """Whose events have these fields in `source`; None for a connector whose log has no order that is known here."""
     return next((name for name, fields in KNOWN_BY.items() if fields <= set(source)), None)
@@ -103,11 +122,15 @@ def row_fields(event: Schema) -> tuple[Field, ...]:
     """The fields of the rows that such events are about.
 
     Raises:
+        RowlessEvent: it is about none.
         SchemaError: it is no change event.
     """
     if is_flat(event):
         return tuple(f for f in event.fields if not f.name.startswith(_FLAT))
-    row = event.field(AFTER)
+    row, fields = event.field(AFTER), {f.name for f in event.fields}
+    for kind, known_by in ROWLESS.items():
+        if row is None and known_by <= fields and (kind != HEARTBEAT or known_by == fields):
+            raise RowlessEvent(kind)
     if event.type != "struct" or row is None or row.type != "struct" or not event.field(SOURCE) or not event.field(OP):
         names = ", ".join(field.name for field in event.fields) or event.type
         raise SchemaError(
@@ -172,7 +195,7 @@ def converted(schema: Schema) -> Schema:
 def needed(event: Schema) -> Schema:
     """The part of an event's schema that a row is made of: no more of a record has to be read."""
     source = event.field(SOURCE)
-    if source is None or is_flat(event):
+    if source is None or event.field(AFTER) is None:
         return event
     part = replace(source, fields=tuple(f for f in source.fields if f.name in SOURCE_FIELDS))
     fields = (f for f in event.fields if f.name in (BEFORE, AFTER, SOURCE, OP))

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from lakeingest import extend
 from lakeingest.errors import UsageError
-from lakeingest.record import DROPPED, RESCUED, Refusal, count_where, diagnosis
+from lakeingest.record import RESCUED, Refusal, count_where, diagnosis
 from lakeingest.schema import ddl, hidden
 from lakeingest.schema.transforms import OF_RECORD, Stage, leaves
 from lakeingest.spark import types
@@ -191,11 +191,13 @@ def without_values(refused: Refusal) -> Refusal:
     return replace(refused, diagnosis=refused.withheld or why)
 
 
-def counts(stages: Sequence[Stage]) -> list[Column]:
-    """What counts the records that are dropped because they did not meet a condition; see `left_out`."""
-    return [
-        count_where(F.col(DROPPED) & (F.col(LEFT_OUT) == at)).alias(f"{LEFT_OUT}_{at}") for at, _ in _conditions(stages)
-    ]
+def counts(stages: Sequence[Stage], dropped: Column) -> list[Column]:
+    """What counts the records that are dropped because they did not meet a condition; see `left_out`.
+
+    Args:
+        dropped: BOOLEAN, never null: whether one is, and for no other reason.
+    """
+    return [count_where(dropped & (F.col(LEFT_OUT) == at)).alias(f"{LEFT_OUT}_{at}") for at, _ in _conditions(stages)]
 
 
 def left_out(stages: Sequence[Stage], values: Mapping[str, Any]) -> dict[str, int]:

@@ -20,7 +20,7 @@ from support.records.change_events import event
 
 from lakeingest import config
 from lakeingest.config import PipelineConfig, file
-from lakeingest.decode import json_events, readers, writers
+from lakeingest.decode import json_events, readers, rowless, writers
 from lakeingest.decode.writers import SchemaBranch, SchemaBranches
 from lakeingest.record import RESCUED
 from lakeingest.schema import model
@@ -190,8 +190,8 @@ def test_an_event_tells_its_place(
 
 _LSN = {"commit_lsn": "00000027:00000ac0:0002", "change_lsn": "00000027:00000ab8:0001"}
 NO_EVENTS: list[tuple[Mapping[str, Any] | bytes, str]] = [
-    (event("x", {"id": 1}, 7), "op is x, and none of r, c, u, d, t, m"),
-    ({"id": 1}, "op is null, and none of r, c, u, d, t, m"),
+    (event("x", {"id": 1}, 7), "op is x, and none of r, c, u, d, t"),
+    ({"id": 1}, "op is null, and none of r, c, u, d, t"),
     (event("c", None, 7), "op is c, and after, which has the row, is null"),
     (event("d", None, 7), "op is d, and before, which has the row, is null"),
     (event("c", {"id": "one"}, 7), 'id = "one" is no INT'),
@@ -210,6 +210,39 @@ def test_what_is_no_event_is_refused_with_its_reason(spark: SparkSession) -> Non
     refused = rows(spark, columns, _DEBEZIUM, [value for value, _ in NO_EVENTS])
     for row, (_, message) in zip(refused, NO_EVENTS, strict=True):
         assert message in (row["why"] or ""), message
+
+
+def test_what_is_about_no_row_is_no_row(spark: SparkSession) -> None:
+    """What real connectors sent to their topics of heartbeats, transactions, messages and DDL; and what looks alike."""
+    topics = {"heartbeat": "__debezium-heartbeat.", "transaction marker": ".transaction", "logical message": ".message"}
+    sent = [each for name in ("postgres", "mariadb") for each in load(_RECORDINGS / f"{name}.json.jsonl")]
+    values = {kind: [each for each in sent if part in each["topic"]] for kind, part in topics.items()}
+    values["schema change"] = [each for each in sent if each["topic"] == "maria"]
+    values["row"] = [each for each in sent if "orders" in each["topic"] and each["value"] is not None]
+    assert {kind: len(each) for kind, each in values.items()} == {
+        "heartbeat": 8,
+        "transaction marker": 128,
+        "logical message": 2,
+        "schema change": 23,
+        "row": 50,
+    }
+    branches = json_events.branches(pipeline_of("id INT", _DEBEZIUM))
+    alike = [{"ts_ms": 1, "id": 1}, {"op": "m"}, {"status": "BEGIN", "id": "1"}, {"ddl": "DROP TABLE t"}, {}]
+    raw = [(kind, each["value"].encode()) for kind, records in values.items() for each in records]
+    raw += [("alike", json.dumps(each).encode()) for each in alike] + [("alike", b"{"), ("alike", None)]
+    frame = spark.createDataFrame([(kind, each and bytearray(each)) for kind, each in raw], "kind STRING, raw BINARY")
+    read = writers.read("value", F.col("raw"), branches, struct("id INT"), 2**24)
+    for stage in read.stages:
+        frame = frame.withColumns(stage)
+    counted = frame.groupBy("kind", rowless.kind(read.rowless).alias("rowless")).count().collect()
+    assert {(row["kind"], row["rowless"]): row["count"] for row in counted} == {
+        ("heartbeat", "heartbeat"): 8,
+        ("transaction marker", "transaction marker"): 128,
+        ("logical message", "logical message"): 2,
+        ("schema change", "schema change"): 23,
+        ("row", None): 50,
+        ("alike", None): 7,
+    }
 
 
 def test_columns_of_other_names(spark: SparkSession) -> None:

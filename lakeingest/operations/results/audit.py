@@ -20,7 +20,7 @@ class Report(Showable):
         consumed: records that the log says were consumed: table + quarantine + dropped, if all is well.
         table, quarantine: records that are there, within the consumed offsets.
         dropped: declared drops: tombstones under on_null: ignore, and what transform.where leaves out.
-        left_out: the latter by the condition that they did not meet: name → records.
+        left_out: the latter by the condition that they did not meet, or by what they are: name → records.
         missing: consumed, and nowhere.
         duplicated: rows too many: in one table twice, or in both.
         unexpected: rows of these topics at offsets that the log never consumed.

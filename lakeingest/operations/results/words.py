@@ -45,7 +45,7 @@ def became(accepted: int, refused: int, dropped: int) -> str:
 
 
 def drops(dropped: int, left_out: Mapping[str, int]) -> str:
-    """Declared drops by their reasons: conditions of transform.where by name, and records without a value."""
+    """Declared drops by their reasons: the names of `left_out`, and records without a value."""
     by_reason = {**left_out, "no value": dropped - sum(left_out.values())}
     return ", ".join(f"{count:,} by {name}" for name, count in by_reason.items() if count)
 
