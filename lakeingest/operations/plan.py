@@ -27,7 +27,7 @@ from lakeingest.ingest.microbatch import MicroBatchExecution
 from lakeingest.ingest.preflight import Accept
 from lakeingest.kafka import offsets
 from lakeingest.kafka.offsets import Topics
-from lakeingest.operations import corrections, epoch_units, forecast, merge_forecast
+from lakeingest.operations import corrections, epoch_units, forecast, merge_forecast, unlogged_values
 from lakeingest.operations.merge_forecast import MergeForecast
 from lakeingest.operations.results.plan import Plan
 from lakeingest.record import REFUSED, OffsetRanges
@@ -142,7 +142,7 @@ class _Sample:
                 self._rewrites(decided.rows.schema),
                 merge,
                 self.committed,
-                (*epoch_units.warnings(config, kafka), *forecast.warnings(config, day, merge)),
+                (*self._warnings(batch, kafka, decided.rows), *forecast.warnings(config, day, merge)),
                 suggestion.of_rows(config.name, decided.rows) if suggest else None,
             )
 
@@ -151,6 +151,11 @@ class _Sample:
         if batch.latest is None or not config.table.alters or self.columns is None:
             return None
         return merge_forecast.of_sample(config, batch.latest, accepted)
+
+    def _warnings(self, batch: BatchPlan, kafka: DataFrame, rows: DataFrame) -> Iterator[str]:
+        config = self.execution.config
+        yield from epoch_units.warnings(config, kafka)
+        yield from unlogged_values.warnings(config, batch.shape, kafka, rows)
 
     def _rewrites(self, target: StructType) -> dict[str, int] | None:
         config, columns = self.execution.config, self.columns

@@ -32,7 +32,8 @@ class Plan(Showable):
     Attributes:
         ranges: the offsets of the sample; "spans" in JSON.
         counts: consumed, accepted, refused and dropped records.
-        left_out: of the dropped ones, those that did not meet a condition of transform.where: its name → records.
+        left_out: of the dropped ones, those that did not meet a condition of transform.where, or hold no row: the
+            condition's name, or what they are → records.
         columns: the columns that the table would have, those included that only the table has: name, type, new (not
             in the table yet), and was (the type that the table has now, if that is another one; else null).
         schemas: what the table would make of schemas that it has not seen yet.
@@ -47,7 +48,7 @@ class Plan(Showable):
             if nothing.
         merge: of mode upsert, the files that a batch like the sample would touch; None where that is not known.
         committed: whether the pipeline is caught up, so that the sample are its newest records, committed before.
-        warnings: about times in another unit, files and partitions, with numbers.
+        warnings: about times in another unit, what a database did not log, files and partitions, with numbers.
     """
 
     pipeline: str
