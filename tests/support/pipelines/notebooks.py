@@ -35,5 +35,10 @@ SAYS: dict[str, tuple[str, ...]] = {
         "gates: conserved, 2,000 consumed = 1,995 in the table + 5 in quarantine + 0 dropped",
     ),
     "06_tuning": ("commits_per_day",),
+    "07_a_database_in_the_lake": (
+        "Counts(consumed=8, accepted=6, refused=0, dropped=2)",
+        "up to 23006000",
+        "shop_orders_history: conserved, 11 consumed = 9 in the table + 0 in quarantine + 2 dropped",
+    ),
 }
 """Name → what is said somewhere in it."""
