@@ -13,8 +13,10 @@ does not matter at which moment in between its row was read in the database, or 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,7 +86,8 @@ def compare(
         on_step: told how many rows are read.
 
     Raises:
-        UsageError: the pipeline is not of mode upsert, or there is no such table, or key.
+        UsageError: the pipeline is not of mode upsert, there is no such table or key, or the same comparison is at
+            work.
         NotComplete: the table does not hold the database's log up to `at`.
         SetupError: SQLAlchemy, or the database's driver, is not installed.
         SourceUnreachable: the database does not answer.
@@ -156,6 +159,9 @@ def _folder(of: tuple[str, ...] | None) -> Iterator[Path]:
 
     Args:
         of: what makes the comparison the same as another: then the folder is its own, and stays until it has ended.
+
+    Raises:
+        UsageError: the same comparison is at work.
     """
     if of is None:
         with TemporaryDirectory(prefix="lakeingest-") as name:
@@ -163,8 +169,15 @@ def _folder(of: tuple[str, ...] | None) -> Iterator[Path]:
         return
     folder = artifacts.cache_dir() / "compare" / hashlib.sha256(json.dumps(of).encode()).hexdigest()[:20]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    yield folder
-    shutil.rmtree(folder)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield folder
+        shutil.rmtree(folder)
+    except BlockingIOError:
+        raise UsageError("the same comparison is at work already", cure="wait for its end, or end it") from None
+    finally:
+        os.close(handle)
 
 
 def _first_frontier(folder: Path, frontier: Frontier) -> Frontier:

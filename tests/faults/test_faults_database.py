@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from support.cdc.captured import ENGINES, Captured
+from support.cdc.captured import ENGINES, Captured, world_of
 from support.faults import QUICK
-from support.pipelines import World
 from support.servers.brokers import Cluster
 from support.servers.debezium import JSON_WITH_SCHEMA, ConnectWorker, connect_worker
 
@@ -37,11 +36,7 @@ def test_a_database_s_table_whatever_is_killed(
     with Cluster(tmp_path / "kafka") as cluster, ENGINES[engine].running(tmp_path) as database:
         own_stack = replace(stack, kafka=cluster.bootstrap)
         with connect_worker(own_stack, tmp_path, JSON_WITH_SCHEMA) as worker:
-            source = {"topics": [f"{name}.{ENGINES[engine].schema}.{name}"], "bootstrap_servers": cluster.bootstrap}
-            decode = {"value": {"format": "connect_json"}, "envelope": {"format": "debezium"}}
-            table = {"mode": "upsert", "keys": ["id"]}
-            retry = {"wait": "2 minutes"}
-            world = World(own_stack, spark, name, schema=None, source=source, decode=decode, table=table, retry=retry)
+            world = world_of(own_stack, spark, name, ENGINES[engine], retry={"wait": "2 minutes"})
             captured = Captured(world, ENGINES[engine], database, worker, seed)
             captured.workload.create()
             captured.workload.run(40)

@@ -15,9 +15,8 @@ from threading import Event
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from support.cdc.captured import ENGINES, Captured
+from support.cdc.captured import ENGINES, Captured, world_of
 from support.oracle.database import POSTGRES, DatabaseColumn
-from support.pipelines import World
 from support.servers.databases import Database
 from support.servers.debezium import JSON_WITH_SCHEMA, ConnectWorker, connect_worker
 
@@ -52,10 +51,7 @@ def capture(
     name, tables = named.replace("-", "_"), list[Captured]()
 
     def begin(engine: str) -> Captured:
-        source = {"topics": [f"{name}.{ENGINES[engine].schema}.{name}"], "bootstrap_servers": stack.kafka}
-        decode = {"value": {"format": "connect_json"}, "envelope": {"format": "debezium"}}
-        table = {"mode": "upsert", "keys": ["id"]}
-        world = World(stack, spark, name, schema=None, source=source, decode=decode, table=table)
+        world = world_of(stack, spark, name, ENGINES[engine])
         tables.append(Captured(world, ENGINES[engine], databases(engine), worker, seed=1))
         return tables[0]
 

@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
 from support.oracle.database import MARIADB, POSTGRES, DatabaseColumn, Workload
 from support.pipelines import World
 from support.records import create_topic
 from support.servers.databases import Database, mariadb, postgres
 from support.servers.debezium import ConnectWorker, mariadb_connector, postgres_connector
 
+from lakeingest.local import Addresses
 from lakeingest.operations.database_position import parse
 
 _PATIENCE_S = 300
@@ -67,6 +69,21 @@ ENGINES = {
     ),
     "mariadb": Engine(MARIADB, mariadb, (), "shop", _end_of_binlog, "MODIFY tiny integer"),
 }
+
+
+def world_of(stack: Addresses, spark: SparkSession, name: str, engine: Engine, **parts: Any) -> World:
+    """The pipeline of mode upsert of the table `name`.
+
+    Args:
+        name: without signs that a database would want quoted.
+        parts: more of its file.
+    """
+    values: dict[str, Any] = {
+        "source": {"topics": [f"{name}.{engine.schema}.{name}"], "bootstrap_servers": stack.kafka},
+        "decode": {"value": {"format": "connect_json"}, "envelope": {"format": "debezium"}},
+        "table": {"mode": "upsert", "keys": ["id"]},
+    }
+    return World(stack, spark, name, schema=None, **values, **parts)
 
 
 class Captured:

@@ -192,14 +192,22 @@ def test_a_comparison_that_was_cut_off_goes_on(pipeline: Pipeline, tmp_path: Pat
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             pipeline.compare_database(url, at=at, on_step=cut)
+    assert steps == [f"{count:,} rows of the database are read" for count in (50_000, 100_000)]
+    steps.clear()
+
+    def two_at_once(step: str) -> None:
+        steps.append(step)
+        with pytest.raises(UsageError, match="the same comparison is at work"):
+            pipeline.compare_database(url, at=at)
+
     with database(tmp_path) as connection:
         connection.execute("UPDATE orders SET word = 'later' WHERE id IN (7, 110000)")
         # No event says so.
         connection.execute("UPDATE orders SET word = 'planted' WHERE id IN (8, 110001)")
     rows[7], rows[110_000] = (7, "later", ROWS), (110_000, "later", ROWS + 1)
     write_deltalake(pipeline.config.table.path, of_lake(rows), mode="overwrite")
-    comparison = pipeline.compare_database(url, at=at, wait=AT_ONCE, on_step=steps.append)
-    assert steps == [f"{count:,} rows of the database are read" for count in (50_000, 100_000, ROWS)]
+    comparison = pipeline.compare_database(url, at=at, wait=AT_ONCE, on_step=two_at_once)
+    assert steps == [f"{ROWS:,} rows of the database are read"]
     # The row of key 8 was read before it changed.
     assert kinds(comparison) == {"id = 110001": "different"}
     assert (comparison.keys, comparison.same, comparison.changed_since) == (ROWS, ROWS - 1 - 12, 12)
