@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _KEYED = ("upsert", "changelog", "history")
 _STEPS = frozenset({"drop", "keep", "mask", "where"})
 """Steps that leave the other columns as they are."""
-_OF_JSON = ("decimals", "connector")
+_OF_JSON = ("decimals", "connector", "flattened")
 """Options of Debezium's envelope that say what a schema would."""
 _Ops = Annotated[tuple[str, ...], Field(min_length=1)]
 
@@ -47,6 +47,12 @@ class DebeziumEnvelope(Part):
         description="How a DECIMAL is written under format json: base64, the bytes of the number without its point, as "
         "by decimal.handling.mode=precise, so that the column must have the scale of the database; or numeric, a "
         "number, in quotes or not, as by the modes double and string, or the converter's decimal.format=NUMERIC.",
+    )
+    flattened: bool = Field(
+        False,
+        description="Whether the connector's ExtractNewRecordState has flattened the records, under format json: a "
+        "record is the row, with __op or __deleted, and other fields whose names begin with two underscores, beside "
+        "it. Records with a schema tell it themselves.",
     )
     connector: Connector | None = Field(
         None,

@@ -160,9 +160,11 @@ class EventReader(ChangeReader):
         value, places = self.reader.value(parsed), debezium.source_fields(self.event)
         fields = [f.name for f in self.fields]
         if debezium.is_flat(self.event):
-            op = value[debezium.FLAT_OP] if self.event.field(debezium.FLAT_OP) else F.lit("u")
-            if self.event.field(debezium.FLAT_DELETED):
-                op = F.when(value[debezium.FLAT_DELETED].cast("string") == "true", DELETE_OP).otherwise(op)
+            op, deleted = (
+                value[name].cast("string") if self.event.field(name) else F.lit(None).cast("string")
+                for name in (debezium.FLAT_OP, debezium.FLAT_DELETED)
+            )
+            op = flat_op(op, deleted)
             has_row, row = F.lit(True), [value[name] for name in fields]
             source: Parsed = value
         else:
@@ -187,6 +189,12 @@ class EventReader(ChangeReader):
 
     def rescued(self, parsed: Mapping[str, Column], dropped: tuple[str, ...], names: Schema) -> Column | None:
         return projection.rescued(self.value(parsed), dropped, self.row, names)
+
+
+def flat_op(op: Column, deleted: Column) -> Column:
+    """STRING: the operation of a flattened record, by its `__op` and `__deleted`; null where it has neither."""
+    written = F.coalesce(op, F.when(deleted.isNotNull(), F.lit("u")))
+    return F.when(deleted == "true", DELETE_OP).otherwise(written)
 
 
 def time_of(source: Mapping[str, Column]) -> Column:

@@ -208,7 +208,13 @@ def under_columns(parsed: Column, schema: T.StructType, texts: Texts) -> Column:
 
 
 def rescued(
-    raw: Column, parsed: Column, schema: T.StructType, *, nulls: bool = True, everywhere: bool = False
+    raw: Column,
+    parsed: Column,
+    schema: T.StructType,
+    *,
+    nulls: bool = True,
+    everywhere: bool = False,
+    besides: str = "",
 ) -> Column:
     """STRING, a JSON object of the fields that are not declared; null where there are none.
 
@@ -217,6 +223,7 @@ def rescued(
     Args:
         nulls: whether null is kept of a field that is not declared; else it is as if the field were not there.
         everywhere: whether each record is looked at: `parsed` has other columns than `schema` says.
+        besides: what the names of fields begin with that are left out; empty where there are none.
     """
     text = raw.cast("string")
     nested = [
@@ -225,7 +232,7 @@ def rescued(
         if _has_struct(field.dataType)
     ]
     whole = F.array_compact(F.array(*nested)) if nested else None
-    extra = _undeclared(text, schema, nulls)
+    extra = _undeclared(text, schema, nulls, besides)
     if everywhere:
         # Not null, which would have the text of a record that is refused looked at.
         suspect = F.coalesce(parsed[_SEAL], F.lit(False))
@@ -239,7 +246,7 @@ def rescued(
     declared = F.array(*(F.lit(field.name) for field in schema))
 
     def undeclared(key: Column, value: Column) -> Column:
-        unknown = ~F.array_contains(declared, key)
+        unknown = ~F.array_contains(declared, key) & ~_begins(key, besides)
         unknown = unknown if nulls else unknown & ~F.is_variant_null(value)
         return unknown if whole is None else unknown | F.array_contains(whole, key)
 
@@ -286,14 +293,22 @@ def _expected_of_all(values: Column, kind: T.DataType) -> Column:
     return F.lit(0)
 
 
-def _undeclared(text: Column, struct: T.StructType, nulls: bool) -> Column:
+def _undeclared(text: Column, struct: T.StructType, nulls: bool, besides: str = "") -> Column:
     names = [field.name for field in struct]
-    any_name = F.coalesce(F.exists(F.json_object_keys(text), lambda key: ~key.isin(names)), F.lit(False))
+
+    def unknown(key: Column) -> Column:
+        return ~key.isin(names) & ~_begins(key, besides)
+
+    any_name = F.coalesce(F.exists(F.json_object_keys(text), unknown), F.lit(False))
     if nulls:
         return any_name
     members = F.map_entries(F.from_json(text, "MAP<STRING, STRING>"))
-    valued = F.exists(members, lambda member: ~member["key"].isin(names) & member["value"].isNotNull())
+    valued = F.exists(members, lambda member: unknown(member["key"]) & member["value"].isNotNull())
     return any_name & F.coalesce(valued, F.lit(False))
+
+
+def _begins(key: Column, prefix: str) -> Column:
+    return F.startswith(key, F.lit(prefix)) if prefix else F.lit(False)
 
 
 def _undeclared_within(text: Column, kind: T.DataType, nulls: bool) -> Column:

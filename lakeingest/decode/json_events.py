@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from operator import and_
+from operator import and_, or_
 from typing import Any
 
 from pyspark.sql import Column
@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from lakeingest import config
 from lakeingest.config import DebeziumEnvelope, FieldsEnvelope, JsonValue, PipelineConfig
 from lakeingest.decode import debezium as events
-from lakeingest.decode import json, json_columns, json_names
+from lakeingest.decode import json, json_columns, json_names, rowless
 from lakeingest.decode.debezium import ChangeReader
 from lakeingest.decode.writers import SchemaBranch, SchemaBranches
 from lakeingest.schema import ddl, debezium, model
@@ -29,6 +29,12 @@ from lakeingest.spark import types
 
 _TOLD_BY_EVENT: tuple[debezium.Connector, ...] = ("oracle", "mysql", "postgresql")
 """Connectors whose places are BIGINTs; of two that could be meant the last one is."""
+_FLAT_MARKS = (debezium.FLAT_OP, debezium.FLAT_DELETED)
+_FLAT = f"it has {' or '.join(_FLAT_MARKS)}, as ExtractNewRecordState writes: set decode.envelope.flattened to true"
+_NOT_FLAT = (
+    f"it has neither {' nor '.join(_FLAT_MARKS)}: let ExtractNewRecordState write them (add.fields=op, "
+    "delete.tombstone.handling.mode=rewrite), or drop decode.envelope.flattened"
+)
 
 
 def branches(pipeline: PipelineConfig) -> SchemaBranches:
@@ -87,10 +93,13 @@ class JsonEventReader(ChangeReader):
     def _event(self, parsed: Column) -> dict[str, Column]:
         """The parts of an event as `ChangeReader` has them; `text`: STRING, its row; and `kind`."""
         event = parsed["json"]
-        op = _at(event, self.form.op)
         broken = parsed.isNotNull() & json.refused(parsed["text"], event, self._event_type, AS_IT_IS)
-        deletes = op.isin(self.form.ops(debezium.DELETES))
-        text = F.when(deletes, _at(event, self.form.before)).otherwise(_at(event, self.form.after))
+        if self._is_flat:
+            op, text = events.flat_op(event[debezium.FLAT_OP], event[debezium.FLAT_DELETED]), parsed["text"]
+        else:
+            op = _at(event, self.form.op)
+            deletes = op.isin(self.form.ops(debezium.DELETES))
+            text = F.when(deletes, _at(event, self.form.before)).otherwise(_at(event, self.form.after))
         if isinstance(self.envelope, FieldsEnvelope):
             text, odd, position, changed_at = self._of_fields(self.envelope, event, text)
         else:
@@ -101,32 +110,29 @@ class JsonEventReader(ChangeReader):
             "odd": odd,
             "position": position,
             "changed_at": changed_at,
-            "text": F.when(~broken, text),
-            "kind": F.when(~broken, self._kind(parsed["text"], event)),
+            "text": F.when(~broken, text.cast("string")),
+            "kind": F.when(~(broken | self._has_row(event)), rowless.kind_of(parsed["text"], self._kinds)),
         }
 
-    def _kind(self, text: Column, event: Column) -> Column:
-        """STRING: what it is, if it has no row; see `rowless`."""
-        kind, names = F.lit(None).cast("string"), F.json_object_keys(text.cast("string"))
-        for each, known_by in self._kinds.items():
-            fields = F.array(*map(F.lit, sorted(known_by)))
-            is_known = names == fields if each == debezium.HEARTBEAT else F.size(F.array_except(fields, names)) == 0
-            kind = F.when(is_known, each).otherwise(kind)
-        # Of the others, which are nearly all, the names need not be looked at.
-        return F.when(_at(event, self.form.after).isNull() & _at(event, self.form.before).isNull(), kind)
+    def _has_row(self, event: Column) -> Column:
+        """BOOLEAN, never null: whether a record is about a row for certain: nearly all are, and cost no more look."""
+        marks = (debezium.FLAT_OP, debezium.FLAT_DELETED) if self._is_flat else (self.form.after, self.form.before)
+        return reduce(or_, (_at(event, path).isNotNull() for path in marks))
 
     def _of_debezium(self, envelope: DebeziumEnvelope, event: Column) -> tuple[Column, Column, Column]:
-        source = {name: event[debezium.SOURCE][name] for name in sorted(debezium.SOURCE_FIELDS)}
-        nothing, changed_at = F.lit(None).cast("string"), events.time_of(source)
+        source = {name: F.coalesce(*(_at(event, path) for path in paths)) for name, paths in self._source_paths.items()}
+        is_flat = event[debezium.FLAT_OP].isNotNull() | event[debezium.FLAT_DELETED].isNotNull()
+        odd = F.when(~is_flat, F.lit(_NOT_FLAT)) if envelope.flattened else F.when(is_flat, F.lit(_FLAT))
+        changed_at = events.time_of(source)
         if envelope.connector:
-            return nothing, events.placed(events.place(source, envelope.connector)), changed_at
+            return odd, events.placed(events.place(source, envelope.connector)), changed_at
         position = events.placed(())
         for each in _TOLD_BY_EVENT:
             values = [source[name].isNotNull() for name in sorted(debezium.KNOWN_BY[each])]
             is_of_it = reduce(and_, values)
             position = F.when(is_of_it, events.placed(events.place(source, each))).otherwise(position)
         text = F.lit("its source has commit_lsn, as that of SQL Server: write decode.envelope.connector: sqlserver")
-        return F.when(source["commit_lsn"].isNotNull(), text), position, changed_at
+        return F.coalesce(odd, F.when(source["commit_lsn"].isNotNull(), text)), position, changed_at
 
     def _of_fields(
         self, envelope: FieldsEnvelope, event: Column, text: Column
@@ -190,10 +196,21 @@ class JsonEventReader(ChangeReader):
 
     def rescued(self, parsed: Mapping[str, Column], dropped: tuple[str, ...], names: Schema) -> Column | None:
         text, row = parsed["text"].cast("binary"), parsed["json"]
-        rescued = json.rescued(text, row, self._fields_type, everywhere=self._is_renamed)
+        besides = debezium.FLAT if self._is_flat else ""
+        rescued = json.rescued(text, row, self._fields_type, everywhere=self._is_renamed, besides=besides)
         if not self._is_renamed:
             return rescued
         return json_names.renamed(rescued, json_names.renamer(json_names.tree_of_columns(self.columns), {}))
+
+    @property
+    def _is_flat(self) -> bool:
+        return isinstance(self.envelope, DebeziumEnvelope) and self.envelope.flattened
+
+    @property
+    def _source_paths(self) -> Mapping[str, tuple[str, ...]]:
+        """Where Debezium's events have what `source` has."""
+        names = sorted(debezium.SOURCE_FIELDS)
+        return {n: debezium.flat_names(n) if self._is_flat else (f"{debezium.SOURCE}.{n}",) for n in names}
 
     @property
     def _is_renamed(self) -> bool:
@@ -210,13 +227,14 @@ class JsonEventReader(ChangeReader):
     @cached_property
     def _event_type(self) -> T.StructType:
         """What is read of an event: texts, and the numbers of Debezium's `source`."""
-        paths: dict[str, T.DataType] = dict.fromkeys((self.form.after, self.form.before, self.form.op), T.StringType())
         if isinstance(self.envelope, FieldsEnvelope):
             return _struct(dict.fromkeys(self.envelope.paths, T.StringType()))
-        for name in sorted(debezium.SOURCE_FIELDS):
+        row = () if self._is_flat else (self.form.after, self.form.before, self.form.op)
+        kinds: dict[str, T.DataType] = dict.fromkeys((*row, *_FLAT_MARKS), T.StringType())
+        for name, paths in self._source_paths.items():
             kind = T.LongType() if name in debezium.SOURCE_NUMBERS else T.StringType()
-            paths[f"{debezium.SOURCE}.{name}"] = kind
-        return _struct(paths)
+            kinds |= dict.fromkeys(paths, kind)
+        return _struct(kinds)
 
 
 def _at(event: Column, path: str) -> Column:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+
+from lakeingest.schema import debezium
 
 KIND = "_value_rowless"
 """What a record is that holds no row: STRING; null for one that does."""
@@ -49,4 +51,18 @@ def kind(tests: Mapping[str, Column]) -> Column:
     case = F.lit(None).cast("string")
     for each, test in tests.items():
         case = F.when(test, each).otherwise(case)
+    return case
+
+
+def kind_of(text: Column, kinds: Mapping[str, Collection[str]]) -> Column:
+    """STRING: what a record of JSON is by the names of its fields; null for none of them.
+
+    Args:
+        kinds: what there is → the fields by which it is known (see `debezium.ROWLESS`).
+    """
+    names, case = F.json_object_keys(text.cast("string")), F.lit(None).cast("string")
+    for each, known_by in kinds.items():
+        fields = F.array(*map(F.lit, sorted(known_by)))
+        is_known = names == fields if each == debezium.HEARTBEAT else F.size(F.array_except(fields, names)) == 0
+        case = F.when(is_known, each).otherwise(case)
     return case

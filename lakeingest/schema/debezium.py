@@ -16,7 +16,8 @@ from lakeingest.schema import model
 from lakeingest.schema.model import Field, Schema, SchemaError
 
 BEFORE, AFTER, SOURCE, OP = "before", "after", "source", "op"
-_FLAT = "__"
+FLAT = "__"
+"""What the names of all fields begin with that stand beside the row in a flattened record."""
 FLAT_OP, FLAT_DELETED = "__op", "__deleted"
 SOURCE_FIELDS = frozenset(
     {
@@ -25,6 +26,7 @@ SOURCE_FIELDS = frozenset(
     }
 )
 """What of `source` tells an event's place in the log, and its time."""
+_TIMES = frozenset({"ts_us", "ts_ms"})
 SOURCE_NUMBERS = frozenset({"lsn", "pos", "row", "event_serial_no", "ts_us", "ts_ms"})
 """Those that are whole numbers; the others are texts."""
 CHANGE, POSITION, CHANGED_AT, UNAVAILABLE = "_change", "_position", "_changed_at", "_unavailable"
@@ -118,6 +120,15 @@ def is_flat(event: Schema) -> bool:
     return event.field(AFTER) is None and any(event.field(name) for name in (FLAT_OP, FLAT_DELETED))
 
 
+def flat_names(name: str) -> tuple[str, ...]:
+    """What a flattened record may call a field of `source`, as `add.fields` has it: source.lsn or lsn.
+
+    Of a time only the first: `__ts_ms` is the event's own, when the connector made it.
+    """
+    of_source = f"{FLAT}{SOURCE}_{name}"
+    return (of_source,) if name in _TIMES else (of_source, f"{FLAT}{name}")
+
+
 def row_fields(event: Schema) -> tuple[Field, ...]:
     """The fields of the rows that such events are about.
 
@@ -126,7 +137,7 @@ def row_fields(event: Schema) -> tuple[Field, ...]:
         SchemaError: it is no change event.
     """
     if is_flat(event):
-        return tuple(f for f in event.fields if not f.name.startswith(_FLAT))
+        return tuple(f for f in event.fields if not f.name.startswith(FLAT))
     row, fields = event.field(AFTER), {f.name for f in event.fields}
     for kind, known_by in ROWLESS.items():
         if row is None and known_by <= fields and (kind != HEARTBEAT or known_by == fields):
@@ -143,8 +154,8 @@ def row_fields(event: Schema) -> tuple[Field, ...]:
 def source_fields(event: Schema) -> Mapping[str, str]:
     """The fields of `source` that there are → what the record calls them, or its `source` does."""
     if is_flat(event):
-        flat = ((f.name.removeprefix(_FLAT).removeprefix(f"{SOURCE}_"), f.name) for f in event.fields)
-        return {name: field for name, field in flat if field.startswith(_FLAT) and name in SOURCE_FIELDS}
+        fields = {name: [each for each in flat_names(name) if event.field(each)] for name in sorted(SOURCE_FIELDS)}
+        return {name: names[0] for name, names in fields.items() if names}
     source = event.field(SOURCE)
     return {f.name: f.name for f in source.fields if f.name in SOURCE_FIELDS} if source else {}
 

@@ -254,35 +254,6 @@ def test_records_that_are_no_events_are_refused(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_events_that_a_transform_has_flattened(world: World) -> None:
-    """ExtractNewRecordState with add.fields=op,source.lsn,source.sequence and rewritten deletes."""
-    columns = {
-        **COLUMNS,
-        "__op": {"type": "string"},
-        "__source_lsn": {"type": "int64"},
-        "__deleted": {"type": "string"},
-    }
-    columns["__source_sequence"] = {"type": "string"}
-    fields = [{**each, "field": name, "optional": True} for name, each in columns.items()]
-    flat = {"type": "struct", "name": "shop.public.orders.Value", "optional": False, "fields": fields}
-
-    def record(op: str, values: dict[str, Any], at: int) -> Record:
-        beside = {"__op": op, "__source_lsn": at, "__source_sequence": f'["{at - 1}","{at}"]'}
-        return Record(value(flat, {**values, **beside, "__deleted": str(op == "d").lower()}), key(id=values["id"]), 0)
-
-    world.produce(
-        record("c", row(1, "new", "a"), 10),
-        record("c", row(2, "new", "b"), 11),
-        record("u", row(1, "paid", UNLOGGED), 20),
-        record("d", row(2), 30),
-        tombstone(2),
-    )
-    assert world.run() == Counts(5, 4, 0, 1)
-    assert read(world, "_change") == [(1, "paid", "a", "update")]
-    assert not [name for name in world.rows()[0] if name.startswith("__")]
-
-
-@pytest.mark.slow
 def test_a_table_for_each_topic_of_a_database(
     world: World, stack: Addresses, tmp_path: Path, lakeingest: Command
 ) -> None:
@@ -384,6 +355,40 @@ def test_events_without_schemas(world: World) -> None:
     assert [(each["stage"], each["reason"]) for each in world.refused] == [("value", "PAYLOAD_MISMATCH")]
     report = world.ingestion(**IN_JSON).audit("source")
     assert (report.conserved, report.altered) == (True, ()), report
+
+
+FLATTENED = {**IN_JSON, "decode": {**IN_JSON["decode"], "envelope": {"format": "debezium", "flattened": True}}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, FLATTENED], ids=["schemas", "json"])
+def test_events_that_a_transform_has_flattened(world: World, options: dict[str, Any]) -> None:
+    """ExtractNewRecordState with add.fields=op,source.lsn,source.sequence and rewritten deletes."""
+    columns = {
+        **COLUMNS,
+        "__op": {"type": "string"},
+        "__source_lsn": {"type": "int64"},
+        "__deleted": {"type": "string"},
+    }
+    columns["__source_sequence"] = {"type": "string"}
+    fields = [{**each, "field": name, "optional": True} for name, each in columns.items()]
+    flat = {"type": "struct", "name": "shop.public.orders.Value", "optional": False, "fields": fields}
+
+    def record(op: str, values: dict[str, Any], at: int) -> Record:
+        beside = {"__op": op, "__source_lsn": at, "__source_sequence": f'["{at - 1}","{at}"]'}
+        return Record(value(flat, {**values, **beside, "__deleted": str(op == "d").lower()}), key(id=values["id"]), 0)
+
+    events = (
+        record("c", row(1, "new", "a"), 10),
+        record("c", row(2, "new", "b"), 11),
+        record("u", row(1, "paid", UNLOGGED), 20),
+        record("d", row(2), 30),
+        tombstone(2),
+    )
+    world.produce(*(map(in_json, events) if options else events))
+    assert world.run(**options) == Counts(5, 4, 0, 1)
+    assert read(world, "_change") == [(1, "paid", "a", "update")]
+    assert not [name for name in world.rows()[0] if name.startswith("__")]
 
 
 @pytest.mark.slow
