@@ -57,9 +57,16 @@ class DebeziumEnvelope(Part):
     connector: Connector | None = Field(
         None,
         description="Whose log the places of events are of, under format json: postgresql, mysql (and MariaDB), "
-        "sqlserver or oracle. Left out: each event tells; that of SQL Server has to be named.",
-        examples=["sqlserver"],
+        "sqlserver, oracle or mongodb. Left out: each event tells; those of SQL Server and MongoDB have to be named. "
+        "Of mongodb the row is a document in Extended JSON, whose numbers, dates, ids and bytes are read as plain "
+        "ones, and decimals are numeric.",
+        examples=["sqlserver", "mongodb"],
     )
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether rows come as MongoDB's documents; flattened ones are no documents any more."""
+        return self.connector == "mongodb" and not self.flattened
 
     @property
     def form(self) -> EventForm:
@@ -176,12 +183,23 @@ def mistakes(
         )
     elif isinstance(decode.envelope, FieldsEnvelope):
         yield from _of_fields(decode.envelope, decode)
-    elif brings_schema(decode.value):
-        for name in sorted({*_OF_JSON} & decode.envelope.model_fields_set):
+    else:
+        yield from _of_debezium(decode.envelope, decode)
+
+
+def _of_debezium(envelope: DebeziumEnvelope, decode: parts.Decode) -> Iterator[Mistake]:
+    if brings_schema(decode.value):
+        for name in sorted({*_OF_JSON} & envelope.model_fields_set):
             yield Mistake(
                 ("decode", "envelope", name),
                 f"is of decode.value.format json; under {decode.value.format} the records' schema says it: drop it",
             )
+    elif isinstance(decode.value, JsonValue) and envelope.has_documents and decode.value.epoch != "millis":
+        yield Mistake(
+            ("decode", "value", "epoch"),
+            f"is millis with decode.envelope.connector mongodb, whose dates count them, not {decode.value.epoch}; "
+            "drop it",
+        )
 
 
 def _of_fields(envelope: FieldsEnvelope, decode: parts.Decode) -> Iterator[Mistake]:

@@ -14,12 +14,12 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from lakeingest.decode import decimals, projection
+from lakeingest.decode import decimals, log_place, projection
 from lakeingest.decode.json_columns import any_of
 from lakeingest.decode.projection import Parsed
 from lakeingest.decode.writers import PayloadReader
 from lakeingest.schema import debezium, event_form, model
-from lakeingest.schema.debezium import AFTER, BEFORE, OP, SEMANTIC, SOURCE, Connector
+from lakeingest.schema.debezium import AFTER, BEFORE, OP, SEMANTIC, SOURCE
 from lakeingest.schema.event_form import EventForm
 from lakeingest.schema.model import Field, Schema
 from lakeingest.spark import timestamps
@@ -158,7 +158,7 @@ class EventReader(ChangeReader):
     def _parts(self, parsed: Parsed) -> dict[str, Column]:
         """The parts of an event; see `ChangeReader`."""
         value, places = self.reader.value(parsed), debezium.source_fields(self.event)
-        fields = [f.name for f in self.fields]
+        fields, odd = [f.name for f in self.fields], F.lit(None).cast("string")
         if debezium.is_flat(self.event):
             op, deleted = (
                 value[name].cast("string") if self.event.field(name) else F.lit(None).cast("string")
@@ -168,19 +168,24 @@ class EventReader(ChangeReader):
             has_row, row = F.lit(True), [value[name] for name in fields]
             source: Parsed = value
         else:
-            op, source, before, after = value[OP], value[SOURCE], value[BEFORE], value[AFTER]
+            op, source, after = value[OP], value[SOURCE], value[AFTER]
+            before = value[BEFORE] if self.event.field(BEFORE) else F.lit(None).cast("string")
             deletes = op == DELETE_OP
             has_row = F.when(deletes, before.isNotNull()).otherwise(after.isNotNull())
-            row = [F.when(deletes, before[name]).otherwise(after[name]) for name in fields]
+            if debezium.has_document(self.event):
+                row, has_row = [F.when(deletes, before).otherwise(after)], deletes | has_row
+                odd = no_document(op, after)
+            else:
+                row = [F.when(deletes, before[name]).otherwise(after[name]) for name in fields]
         in_log = {name: source[field] for name, field in places.items()}
         return {
             "op": op,
             "broken": self.reader.broken(parsed),
             "unread": fault if (fault := self.reader.fault(parsed)) is not None else F.lit(None).cast("string"),
             "has_row": has_row,
-            "odd": F.lit(None).cast("string"),
-            "position": position(in_log),
-            "changed_at": time_of(in_log),
+            "odd": odd,
+            "position": log_place.position(in_log),
+            "changed_at": log_place.time_of(in_log),
             **{str(at): each for at, each in enumerate(row)},
         }
 
@@ -197,57 +202,13 @@ def flat_op(op: Column, deleted: Column) -> Column:
     return F.when(deleted == "true", DELETE_OP).otherwise(written)
 
 
-def time_of(source: Mapping[str, Column]) -> Column:
-    """TIMESTAMP: when the database committed an event; null where `source` does not tell."""
-    counts = {"ts_us": F.timestamp_micros, "ts_ms": F.timestamp_millis}
-    times = (timestamps.within_years(count(source[name])) for name, count in counts.items() if name in source)
-    return F.coalesce(*times, F.lit(None).cast("timestamp"))
-
-
-def position(source: Mapping[str, Column]) -> Column:
-    """STRUCT<commit, event, row>, never null: an event's place in its connector's log.
-
-    Of PostgreSQL the end of the transaction before, and the event's own place: events come in the order of commits, not
-    in that of the log. Of another connector zeros: offsets alone tell the order then.
-
-    Args:
-        source: see `debezium.source_fields`.
-    """
-    return placed(place(source, debezium.connector(source)))
-
-
-def placed(parts: Sequence[Column]) -> Column:
-    """STRUCT<commit, event, row>, never null, of up to three numbers."""
-    zero = F.lit(0).cast("bigint")
-    names = (debezium.COMMIT, debezium.EVENT, debezium.ROW)
-    numbers = (*parts, zero, zero, zero)
-    return F.struct(*(F.coalesce(part, zero).alias(name) for part, name in zip(numbers, names, strict=False)))
-
-
-def place(source: Mapping[str, Column], connector: Connector | None) -> tuple[Column, ...]:
-    """The numbers of an event's place, the most significant first; see `position`."""
-    zero = F.lit(0).cast("bigint")
-    match connector:
-        case "postgresql":
-            before = F.get_json_object(source["sequence"], "$[0]") if "sequence" in source else F.lit(None)
-            # Behind a start it knows of no transaction before; the event's own place lies before the next one's end.
-            return F.coalesce(before.try_cast("bigint"), source["lsn"]), source["lsn"]
-        case "mysql":
-            file = F.regexp_extract(source["file"], r"(\d+)$", 1).try_cast("bigint")
-            return file, source["pos"], source.get("row", zero)
-        case "sqlserver":
-            return _lsn(source["commit_lsn"]), _lsn(source["change_lsn"]), source.get("event_serial_no", zero)
-        case "oracle":
-            scn = source["scn"].try_cast("bigint")
-            return F.coalesce(source.get("commit_scn", scn).try_cast("bigint"), scn), scn
-    return ()
-
-
-def _lsn(text: Column) -> Column:
-    """DECIMAL: a log sequence number of SQL Server, as in 00000027:00000ac0:0002."""
-    parts = [F.conv(F.get(F.split(text, ":"), F.lit(at)), 16, 10).try_cast("decimal(12,0)") for at in range(3)]
-    high, middle, low = parts
-    return ((high * F.lit(2**32) + middle) * F.lit(2**16) + low).try_cast("decimal(25,0)")
+def no_document(op: Column, after: Column) -> Column:
+    """STRING: why an update of MongoDB's is no row, where it is none."""
+    text = F.lit(
+        "op is u, and after, which has the document, is null: set capture.mode of the connector to "
+        "change_streams_update_full; where it is that, the document was deleted before the connector read it"
+    )
+    return F.when((op == "u") & after.isNull(), text)
 
 
 # Values ---------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from lakeingest import config
 from lakeingest.config import DebeziumEnvelope, FieldsEnvelope, JsonValue, PipelineConfig
 from lakeingest.decode import debezium as events
-from lakeingest.decode import json, json_columns, json_names, rowless
+from lakeingest.decode import extended_json, json, json_columns, json_names, log_place, rowless
 from lakeingest.decode.debezium import ChangeReader
 from lakeingest.decode.writers import SchemaBranch, SchemaBranches
 from lakeingest.schema import ddl, debezium, model
@@ -29,6 +29,11 @@ from lakeingest.spark import types
 
 _TOLD_BY_EVENT: tuple[debezium.Connector, ...] = ("oracle", "mysql", "postgresql")
 """Connectors whose places are BIGINTs; of two that could be meant the last one is."""
+_NAMED_BY_FILE: Mapping[debezium.Connector, tuple[str, str]] = {
+    "sqlserver": ("commit_lsn", "SQL Server"),
+    "mongodb": ("ord", "MongoDB"),
+}
+"""Connectors that the file has to name, each with a field of `source` that it alone has, and its database."""
 _FLAT_MARKS = (debezium.FLAT_OP, debezium.FLAT_DELETED)
 _FLAT = f"it has {' or '.join(_FLAT_MARKS)}, as ExtractNewRecordState writes: set decode.envelope.flattened to true"
 _NOT_FLAT = (
@@ -44,7 +49,7 @@ def branches(pipeline: PipelineConfig) -> SchemaBranches:
     assert isinstance(value, JsonValue)
     declared, texts = ddl.parse(pipeline.schema_.columns or ""), json.texts_of(value)
     if isinstance(envelope, DebeziumEnvelope):
-        texts = replace(texts, debezium=True, base64=envelope.decimals == "base64")
+        texts = replace(texts, debezium=True, base64=envelope.decimals == "base64" and not envelope.has_documents)
     row = model.from_columns(declared)
     connector = envelope.connector if isinstance(envelope, DebeziumEnvelope) else None
     schema = replace(row, fields=(*row.fields, *debezium.beside(connector)))
@@ -94,23 +99,20 @@ class JsonEventReader(ChangeReader):
         """The parts of an event as `ChangeReader` has them; `text`: STRING, its row; and `kind`."""
         event = parsed["json"]
         broken = parsed.isNotNull() & json.refused(parsed["text"], event, self._event_type, AS_IT_IS)
-        if self._is_flat:
-            op, text = events.flat_op(event[debezium.FLAT_OP], event[debezium.FLAT_DELETED]), parsed["text"]
-        else:
-            op = _at(event, self.form.op)
-            deletes = op.isin(self.form.ops(debezium.DELETES))
-            text = F.when(deletes, _at(event, self.form.before)).otherwise(_at(event, self.form.after))
+        op, text = self._operation(event, parsed["text"])
         if isinstance(self.envelope, FieldsEnvelope):
             text, odd, position, changed_at = self._of_fields(self.envelope, event, text)
         else:
             odd, position, changed_at = self._of_debezium(self.envelope, event)
+            if self.envelope.has_documents:
+                odd = F.coalesce(events.no_document(op, text), odd)
         return {
             "op": op,
             "broken": broken,
             "odd": odd,
             "position": position,
             "changed_at": changed_at,
-            "text": F.when(~broken, text.cast("string")),
+            "text": F.when(~broken, text),
             "kind": F.when(~(broken | self._has_row(event)), rowless.kind_of(parsed["text"], self._kinds)),
         }
 
@@ -119,20 +121,34 @@ class JsonEventReader(ChangeReader):
         marks = (debezium.FLAT_OP, debezium.FLAT_DELETED) if self._is_flat else (self.form.after, self.form.before)
         return reduce(or_, (_at(event, path).isNotNull() for path in marks))
 
+    def _operation(self, event: Column, payload: Column) -> tuple[Column, Column]:
+        """STRING: what was done, as the event writes it; and STRING: the text of the row."""
+        if self._is_flat:
+            return events.flat_op(event[debezium.FLAT_OP], event[debezium.FLAT_DELETED]), payload.cast("string")
+        op, before, after = (_at(event, path) for path in (self.form.op, self.form.before, self.form.after))
+        deletes = op.isin(self.form.ops(debezium.DELETES))
+        if not (isinstance(self.envelope, DebeziumEnvelope) and self.envelope.has_documents):
+            return op, F.when(deletes, before).otherwise(after)
+        # A delete has no document, unless the database keeps what was there before.
+        document = F.when(deletes, F.coalesce(before, F.lit("{}"))).otherwise(after)
+        return op, extended_json.plain(document)
+
     def _of_debezium(self, envelope: DebeziumEnvelope, event: Column) -> tuple[Column, Column, Column]:
         source = {name: F.coalesce(*(_at(event, path) for path in paths)) for name, paths in self._source_paths.items()}
         is_flat = event[debezium.FLAT_OP].isNotNull() | event[debezium.FLAT_DELETED].isNotNull()
         odd = F.when(~is_flat, F.lit(_NOT_FLAT)) if envelope.flattened else F.when(is_flat, F.lit(_FLAT))
-        changed_at = events.time_of(source)
+        changed_at = log_place.time_of(source)
         if envelope.connector:
-            return odd, events.placed(events.place(source, envelope.connector)), changed_at
-        position = events.placed(())
+            return odd, log_place.placed(log_place.place(source, envelope.connector)), changed_at
+        position = log_place.placed(())
         for each in _TOLD_BY_EVENT:
             values = [source[name].isNotNull() for name in sorted(debezium.KNOWN_BY[each])]
             is_of_it = reduce(and_, values)
-            position = F.when(is_of_it, events.placed(events.place(source, each))).otherwise(position)
-        text = F.lit("its source has commit_lsn, as that of SQL Server: write decode.envelope.connector: sqlserver")
-        return F.coalesce(odd, F.when(source["commit_lsn"].isNotNull(), text)), position, changed_at
+            position = F.when(is_of_it, log_place.placed(log_place.place(source, each))).otherwise(position)
+        for each, (field, database) in _NAMED_BY_FILE.items():
+            text = f"its source has {field}, as that of {database}: write decode.envelope.connector: {each}"
+            odd = F.coalesce(odd, F.when(source[field].isNotNull(), F.lit(text)))
+        return odd, position, changed_at
 
     def _of_fields(
         self, envelope: FieldsEnvelope, event: Column, text: Column
@@ -158,7 +174,7 @@ class JsonEventReader(ChangeReader):
             wrong = json_columns.any_of(fitted.misfits)
             odd = F.when(wrong, F.lit(f"{envelope.changed_at} has no value that a TIMESTAMP can hold")).otherwise(odd)
         row = F.when(is_array, F.when(rows == 1, F.substring(text, F.lit(2), F.length(text) - 2))).otherwise(text)
-        return row, odd, events.placed(numbers), changed_at
+        return row, odd, log_place.placed(numbers), changed_at
 
     def _row_parsed(self, event: Mapping[str, Column]) -> dict[str, Column]:
         """The same, and `json`, its row."""

@@ -22,12 +22,12 @@ FLAT_OP, FLAT_DELETED = "__op", "__deleted"
 SOURCE_FIELDS = frozenset(
     {
         *("lsn", "sequence", "file", "pos", "row", "commit_lsn", "change_lsn", "event_serial_no", "scn", "commit_scn"),
-        *("ts_us", "ts_ms"),
+        *("ord", "ts_us", "ts_ms"),
     }
 )
 """What of `source` tells an event's place in the log, and its time."""
 _TIMES = frozenset({"ts_us", "ts_ms"})
-SOURCE_NUMBERS = frozenset({"lsn", "pos", "row", "event_serial_no", "ts_us", "ts_ms"})
+SOURCE_NUMBERS = frozenset({"lsn", "pos", "row", "event_serial_no", "ord", "ts_us", "ts_ms"})
 """Those that are whole numbers; the others are texts."""
 CHANGE, POSITION, CHANGED_AT, UNAVAILABLE = "_change", "_position", "_changed_at", "_unavailable"
 """Columns beside the row's:
@@ -59,13 +59,16 @@ ROWLESS: Mapping[str, frozenset[str]] = {
 }
 """What a connector sends beside the events of rows → the fields by which it is known. A heartbeat has no others."""
 COMMIT, EVENT, ROW = "commit", "event", "row"
+DOCUMENT = "document"
+"""The one column of a row that comes as a text: MongoDB's documents, which have no schema."""
 
-Connector: TypeAlias = Literal["postgresql", "mysql", "sqlserver", "oracle"]
+Connector: TypeAlias = Literal["postgresql", "mysql", "sqlserver", "oracle", "mongodb"]
 KNOWN_BY: Mapping[Connector, frozenset[str]] = {
     "sqlserver": frozenset({"commit_lsn", "change_lsn"}),
     "postgresql": frozenset({"lsn"}),
     "mysql": frozenset({"file", "pos"}),
     "oracle": frozenset({"scn"}),
+    "mongodb": frozenset({"ts_ms", "ord"}),
 }
 """A connector → the fields of `source` by which it is known."""
 
@@ -120,6 +123,12 @@ def is_flat(event: Schema) -> bool:
     return event.field(AFTER) is None and any(event.field(name) for name in (FLAT_OP, FLAT_DELETED))
 
 
+def has_document(event: Schema) -> bool:
+    """Whether the row comes as a text, as MongoDB's connector sends it."""
+    row = event.field(AFTER)
+    return row is not None and row.type == "string"
+
+
 def flat_names(name: str) -> tuple[str, ...]:
     """What a flattened record may call a field of `source`, as `add.fields` has it: source.lsn or lsn.
 
@@ -142,13 +151,13 @@ def row_fields(event: Schema) -> tuple[Field, ...]:
     for kind, known_by in ROWLESS.items():
         if row is None and known_by <= fields and (kind != HEARTBEAT or known_by == fields):
             raise RowlessEvent(kind)
-    if event.type != "struct" or row is None or row.type != "struct" or not event.field(SOURCE) or not event.field(OP):
+    if row is None or row.type not in ("struct", "string") or not event.field(SOURCE) or not event.field(OP):
         names = ", ".join(field.name for field in event.fields) or event.type
         raise SchemaError(
             f"{event.name or 'its schema'} is no change event of Debezium: that has after, source and op, or, where "
             f"ExtractNewRecordState has flattened it, {FLAT_OP} or {FLAT_DELETED} (add.fields=op,lsn); it has {names}"
         )
-    return row.fields
+    return (Field(DOCUMENT, row),) if row.type == "string" else row.fields
 
 
 def source_fields(event: Schema) -> Mapping[str, str]:
@@ -166,7 +175,7 @@ def row_schema(event: Schema) -> Schema:
     Raises:
         SchemaError: it is no change event, or has a column of a name that is needed here.
     """
-    row = event if is_flat(event) else event.field(AFTER) or event
+    row = event if is_flat(event) or has_document(event) else event.field(AFTER) or event
     fields = tuple(Field(f.name, converted(f.schema)) for f in row_fields(event))
     columns = (CHANGE, POSITION, CHANGED_AT, UNAVAILABLE)
     if reserved := next((f.name for f in fields if f.name.lower() in columns), None):

@@ -61,6 +61,20 @@ def test_a_tombstone_says_nothing_more_in_mode_append() -> None:
         ),
         ({"decode": DECODE_JSON}, "schema.columns: required, and missing"),
         (
+            {"decode": {**BASE["decode"], "envelope": {"format": "debezium", "flattened": True}}},
+            "decode.envelope.flattened: is of decode.value.format json",
+        ),
+        (
+            {
+                "decode": {
+                    "value": {"format": "json", "epoch": "micros"},
+                    "envelope": {"format": "debezium", "connector": "mongodb"},
+                },
+                "schema": {"columns": "id STRING"},
+            },
+            "decode.value.epoch: is millis with decode.envelope.connector mongodb",
+        ),
+        (
             {"decode": DECODE_JSON, "schema": {"columns": "id INT NOT NULL"}},
             "schema.columns: NOT NULL is declared for id, but events of deletes",
         ),

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from support.records import documents
 from support.records.change_events import named, schema
 
 from lakeingest.schema import debezium, model
@@ -72,6 +73,14 @@ def test_the_columns_of_a_row() -> None:
         "_unavailable": f"MAP<STRING, STRUCT<{place}, topic: STRING, partition: INT, offset: BIGINT>>",
     }
     assert all(field.schema.optional for field in row_of(columns).fields)
+
+
+def test_a_document_is_one_column() -> None:
+    """Of MongoDB's connector, whose place has a second and a number."""
+    event = connect.read(json.dumps(documents.SCHEMA))
+    row = debezium.row_schema(event)
+    assert (row.name, row.fields[0].name, model.type_text(row.fields[0].schema)) == (event.name, "document", "STRING")
+    assert debezium.connector(debezium.source_fields(event)) == "mongodb"
 
 
 @pytest.mark.parametrize(
