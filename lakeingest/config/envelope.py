@@ -27,7 +27,17 @@ _OF_JSON = ("decimals", "connector", "flattened")
 _Ops = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class DebeziumEnvelope(Part):
+class EventSources(Part):
+    """Where events come from, whatever their form."""
+
+    several_databases: bool = Field(
+        False,
+        description="Whether several databases, as the shards of one, write events into the same topic. Their logs "
+        "have no common order: a log that begins anew is not noticed then, and no position is named.",
+    )
+
+
+class DebeziumEnvelope(EventSources):
     """A record is an event of Debezium: before, after, op and source."""
 
     format: Literal["debezium"] = Field(
@@ -86,7 +96,7 @@ class ChangeValues(Part):
     )
 
 
-class FieldsEnvelope(Part):
+class FieldsEnvelope(EventSources):
     """A record is an event of another tool, as Maxwell or Canal: the file names the fields of its parts."""
 
     format: Literal["fields"] = Field(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from lakeingest.config import PipelineConfig
     from lakeingest.delta.commit_log import CommitLog
     from lakeingest.delta.latest import LatestRows
     from lakeingest.delta.receipt import Receipt
@@ -31,16 +32,20 @@ class LogOrder:
 
     Attributes:
         ends: that.
+        is_followed: whether there is an order to follow.
         accepts_restart: whether a log may begin anew.
     """
 
     ends: LogEnds
+    is_followed: bool
     accepts_restart: bool = False
 
     @classmethod
-    def of(cls, log: CommitLog) -> LogOrder:
+    def of(cls, config: PipelineConfig, log: CommitLog) -> LogOrder:
         """As the run's newest receipt has it."""
-        return cls(log.newest.receipt.log_ends if log.newest else NO_ENDS)
+        envelope = config.decode.envelope
+        is_followed = envelope is not None and not envelope.several_databases
+        return cls(log.newest.receipt.log_ends if log.newest and is_followed else NO_ENDS, is_followed)
 
     def placed(self, rows: DataFrame, receipt: Receipt, latest: LatestRows) -> Receipt:
         """The receipt of a batch, with the ends of the logs behind it.
@@ -51,7 +56,7 @@ class LogOrder:
         Raises:
             SourceChanged: a log began anew, and that was not accepted.
         """
-        if receipt.job.name == "run" and _is_ordered_by_log(latest, rows):
+        if self.is_followed and receipt.job.name == "run" and _is_ordered_by_log(latest, rows):
             events, ends = _events(rows), self.ends
             if self.accepts_restart:
                 ends = LogEnds({where: end for where, end in ends.ends.items() if where not in events})
@@ -91,7 +96,8 @@ def _check(events: Mapping[TopicPartition, BatchEvents], ends: LogEnds) -> None:
             f"at {_text(end)}, although it was committed later. Rows would keep values that the database has no more",
             cure="was the database restored from a backup, or did another server take over: let the connector make a "
             "new snapshot into other topics, and give the pipeline a new name and table. Was only its clock wrong: run "
-            "once with --accept-log-restart",
+            "once with --accept-log-restart. Do several databases write into the topic: set "
+            "decode.envelope.several_databases",
         )
 
 

@@ -83,7 +83,7 @@ class MicroBatchExecution:
         registry = partial(endpoints.registry, self.config)
         self.evolution = Evolution(self.config, log.schemas, registry, columns, follows=evolves)
         self.fixed_columns = None if evolves else FixedColumns(self.evolution)
-        self.log_order = LogOrder.of(log)
+        self.log_order = LogOrder.of(self.config, log)
         self._last: BatchPlan | None = None
         self._checked = False
         self._described: tuple[SchemaLedger, StructType | None] | None = None

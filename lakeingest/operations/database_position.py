@@ -52,8 +52,9 @@ class NewestEvent:
 
 
 def is_known(config: PipelineConfig) -> bool:
-    """Whether the records of a pipeline say where they stand in a database's log."""
-    return config.decode.envelope is not None and config.decode.envelope.format == "debezium"
+    """Whether the records of a pipeline say where they stand in the log of one database."""
+    envelope = config.decode.envelope
+    return envelope is not None and envelope.format == "debezium" and not envelope.several_databases
 
 
 def check_known(config: PipelineConfig) -> None:
@@ -64,8 +65,8 @@ def check_known(config: PipelineConfig) -> None:
     """
     if not is_known(config):
         raise UsageError(
-            f"the records of {config.name!r} have no place in a database's log",
-            cure="write decode.envelope: {format: debezium}, or drop it",
+            f"the records of {config.name!r} have no place in the log of one database",
+            cure="write decode.envelope: {format: debezium}, without several_databases; or drop the position",
         )
 
 
