@@ -76,6 +76,7 @@ def compare(
     """Each row of a database's table held against the pipeline's; see `results.database.DatabaseComparison`.
 
     Args:
+        owner: whose table is compared.
         url: of the database, as SQLAlchemy has it: postgresql+psycopg://user:password@host/database. Nothing is written
             there.
         table: its name there, as in public.orders; by default what stands behind the prefix of the topic's name.

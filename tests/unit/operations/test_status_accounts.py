@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import cast
 
+from lakeingest.config.file import from_mapping
 from lakeingest.delta.commit_log import Commit, CommitLog
 from lakeingest.delta.receipt import Account, Counts, Receipt, Run
 from lakeingest.kafka.offsets import Topics
@@ -14,6 +15,7 @@ from lakeingest.operations.status import status
 from lakeingest.record import OffsetRange, OffsetRanges
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
+PIPELINE = {"name": "p", "source": {"topics": ["t"]}, "schema": {"columns": "n INT"}, "table": {"path": "/t"}}
 
 
 def commit(sequence: int, account: Account | None = None) -> Commit:
@@ -28,7 +30,7 @@ def test_an_account_with_a_number_of_its_own_is_its_batchs() -> None:
     size = SimpleNamespace(count=0, bytes=0)
     empty = SimpleNamespace(identifier="/t", size=size, count=lambda _: 0, history=lambda _: [])
     reader = SimpleNamespace(
-        config=SimpleNamespace(name="p", known_as="p"),
+        config=from_mapping(PIPELINE),
         main=empty,
         quarantine=empty,
         commit_logs=lambda _: (CommitLog("/t", "p", (commit(2),)), CommitLog("/q", "p", (commit(5, lone),))),
