@@ -175,11 +175,21 @@ class DatabaseRows:
 
     @cached_property
     def _select(self) -> Select[Any]:
-        from sqlalchemy import String, cast, select
+        from sqlalchemy import select
+
+        return select(*(self._selected(self._table.columns[name]).label(name) for name in self.columns))
+
+    def _selected(self, column: Column[Any]) -> ColumnElement[Any]:
+        import pyarrow as pa
+        from sqlalchemy import Float, String, cast, literal_column, type_coerce
         from sqlalchemy.types import JSON, Enum
 
-        columns = [self._table.columns[name] for name in self.columns]
-        return select(*(c if not isinstance(c.type, JSON | Enum) else cast(c, String).label(c.name) for c in columns))
+        if isinstance(column.type, JSON | Enum):
+            return cast(column, String)
+        if self.engine.dialect.name in ("mysql", "mariadb") and pa.types.is_floating(self.columns[column.name]):
+            # It writes six digits of a FLOAT, and SQLAlchemy makes decimals of a DOUBLE.
+            return type_coerce(column + literal_column("0e0"), Float(asdecimal=False))
+        return column
 
     def _pieces(self, last: pa.Table | None) -> Iterator[pa.Table]:
         """The rows behind those of a piece, or all; the last piece alone has fewer than `piece`, or none."""
