@@ -181,12 +181,16 @@ class DatabaseRows:
 
     def _selected(self, column: Column[Any]) -> ColumnElement[Any]:
         import pyarrow as pa
-        from sqlalchemy import Float, String, cast, literal_column, type_coerce
+        from sqlalchemy import Float, Integer, String, cast, func, literal_column, type_coerce
+        from sqlalchemy.dialects import mysql
         from sqlalchemy.types import JSON, Enum
 
-        if isinstance(column.type, JSON | Enum):
+        kind = self.columns[column.name]
+        if isinstance(column.type, JSON | Enum | mysql.SET):
             return cast(column, String)
-        if self.engine.dialect.name in ("mysql", "mariadb") and pa.types.is_floating(self.columns[column.name]):
+        if isinstance(column.type, mysql.BIT) and not pa.types.is_boolean(kind):
+            return func.lpad(func.bin(type_coerce(column, Integer) + 0), column.type.length, "0")
+        if self.engine.dialect.name in ("mysql", "mariadb") and pa.types.is_floating(kind):
             # It writes six digits of a FLOAT, and SQLAlchemy makes decimals of a DOUBLE.
             return type_coerce(column + literal_column("0e0"), Float(asdecimal=False))
         return column
