@@ -188,6 +188,8 @@ class DatabaseRows:
         kind = self.columns[column.name]
         if isinstance(column.type, JSON | Enum | mysql.SET):
             return cast(column, String)
+        if isinstance(column.type, mysql.TIME):
+            return func.time_format(column, "%H:%i:%s.%f", type_=String)
         if isinstance(column.type, mysql.BIT) and not pa.types.is_boolean(kind):
             return func.lpad(func.bin(type_coerce(column, Integer) + 0), column.type.length, "0")
         if self.engine.dialect.name in ("mysql", "mariadb") and pa.types.is_floating(kind):
