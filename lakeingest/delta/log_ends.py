@@ -82,16 +82,13 @@ class LogEnds:
 
     def behind(self, events: Mapping[TopicPartition, BatchEvents]) -> LogEnds:
         """What is known behind a batch."""
-        furthest = (
-            (where, batch.end) for where, batch in events.items() if self._is_further(where, batch.furthest.place)
-        )
-        return LogEnds({**self.ends, **{where: self._joined(where, end) for where, end in furthest}})
-
-    def _is_further(self, where: TopicPartition, place: Place) -> bool:
-        return where not in self.ends or place > self.ends[where].place
-
-    def _joined(self, where: TopicPartition, end: LogEnd) -> LogEnd:
-        return LogEnd(end.place, max(end.at, self.ends[where].at)) if where in self.ends else end
+        ends = dict(self.ends)
+        for where, batch in events.items():
+            end = batch.end
+            before = ends.setdefault(where, end)
+            if end.place > before.place:
+                ends[where] = LogEnd(end.place, max(end.at, before.at))
+        return LogEnds(ends)
 
     def to_json(self) -> dict[str, Any]:
         """Topic → partition → commit, event, row and the time."""
