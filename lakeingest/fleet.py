@@ -37,7 +37,8 @@ class Fleet:
     Args:
         files: pipeline files, and folders of them, as a path or a list of paths. Pipelines that were read before, as
             `config.file.read_all` gives them, may be among them.
-        at_once: how many compute at once; by default as many as this machine has processors.
+        at_once: how many compute at once; by default two for each processor, as each waits for Kafka and the store half
+            of the time.
         allow_code: see `lakeingest.load`.
 
     Raises:
@@ -54,7 +55,7 @@ class Fleet:
         self, files: str | Path | Sequence[File], at_once: int | None = None, *, allow_code: bool = False
     ) -> None:
         self._allow_code = allow_code
-        self._turns = Turns(at_once or os.cpu_count() or 1)
+        self._turns = Turns(at_once or 2 * (os.cpu_count() or 1))
         self._configs: list[PipelineConfig] = []
         read = _read([files] if isinstance(files, str | Path) else files)
         self._pipelines = [self._pipeline(file) for file in read if isinstance(file, PipelineConfig)]

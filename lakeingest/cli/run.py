@@ -52,7 +52,8 @@ def run(
             "--at-once",
             min=1,
             metavar="N",
-            help="How many of several pipelines compute at once, in turn. Default: one for each processor.",
+            help="How many of several pipelines compute at once, in turn. Default: two for each processor, as each "
+            "waits for Kafka and the store half of the time.",
         ),
     ] = None,
     listen: Annotated[
