@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lakeingest.delta import commit_log
+from lakeingest.delta import commit_log, numbered_append
 from lakeingest.delta.commit_log import Commit, application
 from lakeingest.delta.history import TableHistory
 from lakeingest.delta.receipt import Receipt
@@ -34,7 +34,7 @@ class Mode(Protocol):
     def __call__(self, table: Table, rows: DataFrame, options: Mapping[str, str], /) -> None: ...
 
 
-append: Mode = Table.append
+append: Mode = numbered_append.append
 
 
 def write(

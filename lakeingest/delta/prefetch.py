@@ -2,8 +2,9 @@
 
 A commit that bears a number has Delta look which numbers the table has seen, and for that Delta computes the state of
 the whole log: from its last checkpoint, and each commit since (`OptimisticTransaction.txnVersion`, Delta 4.4). That is
-half of what a small commit takes, and more the older a table is. A session keeps the state as long as nobody else
-commits, and between two commits there is time.
+most of what a small commit takes, and more the older a table is. A session keeps the state as long as nobody else
+commits, and between two commits there is time. An append that goes without the state (see `numbered_append`) needs it
+only behind a checkpoint, and behind what somebody else committed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from lakeingest.delta.numbered_append import needs_state
+from lakeingest.schema import ddl
+from lakeingest.spark import jvm
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from threading import Thread
 
     from pyspark.sql import SparkSession
@@ -19,14 +25,15 @@ if TYPE_CHECKING:
     from lakeingest.delta.table import Table
 
 
-def prefetch_snapshots(logs: SparkSession, *tables: Table) -> Thread:
-    """Begin to compute the states of these tables' logs as they stand now; a commit that comes earlier waits for its
-    own.
+def prefetch_snapshots(logs: SparkSession, tables: Mapping[Table, bool]) -> Thread:
+    """Begin to compute the states of these tables' logs as they stand now, as far as the next commits need them; a
+    commit that comes earlier waits for its own.
 
     Whatever fails here, a commit meets too, and says.
 
     Args:
         logs: see `session.log_session`.
+        tables: table → whether its next commit looks for rows in its files, which takes the state in any case.
 
     Returns:
         The thread that computes; the process need not wait for it.
@@ -34,12 +41,20 @@ def prefetch_snapshots(logs: SparkSession, *tables: Table) -> Thread:
     from pyspark import InheritableThread
 
     def compute() -> None:
-        for table in tables:
+        for table, merges in tables.items():
             # Not only what Spark raises: the process may end meanwhile, and its JVM with it.
             with suppress(Exception):
-                # It tells how many files there are, which only the whole state tells.
-                logs.sql(f"DESCRIBE DETAIL {table.sql}").collect()
+                if merges or needs_state(table) or not _prefetched(logs, table):
+                    # It tells how many files there are, which only the whole state tells.
+                    logs.sql(f"DESCRIBE DETAIL {table.sql}").collect()
 
     thread = InheritableThread(target=compute, name="lakeingest-prefetch", daemon=True)
     thread.start()
     return thread
+
+
+def _prefetched(logs: SparkSession, table: Table) -> bool:
+    """Whether the table is prepared for an append; False where only the whole state does that."""
+    function, path = jvm.function("log", "prefetch"), ddl.text(table.identifier)
+    [(computed,)] = logs.sql(f"SELECT {function}(path) FROM VALUES ({path}) AS tables(path)").collect()
+    return computed is not None

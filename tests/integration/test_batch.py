@@ -259,7 +259,7 @@ def test_a_batch_finds_its_code_compiled(world: World) -> None:
 def test_each_commit_prepares_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is looked at when the table is made or found there, and after each commit but a run's last."""
     looked: list[str] = []
-    monkeypatch.setattr(context, "prefetch_snapshots", lambda _, *tables: looked.extend(map(str, tables)))
+    monkeypatch.setattr(context, "prefetch_snapshots", lambda _, tables: looked.extend(map(str, tables)))
     table, refused = (f"s3a://lake/{world.name}{where}" for where in ("", "_quarantine"))
     world.produce(DIRTY, *clean_records(3))
     world.ingestion(trigger={"max_records": 2}).run(until_caught_up=True)

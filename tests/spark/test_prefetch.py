@@ -27,15 +27,27 @@ def jobs(spark: SparkSession, group: str, work: Callable[[], object]) -> int:
 
 
 def test_a_commit_finds_the_state_of_the_log(spark: SparkSession, tmp_path: Path) -> None:
-    """What is left is one job, which writes the rows; without the jar a second asks the log what was committed."""
+    """What is left is one job, which writes the rows; without the jar a second asks the log what was committed. With it
+    the state is needed only behind a checkpoint.
+    """
     path, logs = tmp_path / "t", session.log_session(spark)
     assert logs is not None
-    write(spark, path, receipt(1, 10))
-    by_itself = jobs(spark, "by itself", lambda: write(spark, path, receipt(2, 20)))
-    prefetch.prefetch_snapshots(logs, Table(spark, str(path))).join()
-    ahead = jobs(spark, "ahead", lambda: write(spark, path, receipt(3, 30)))
-    assert ahead == (1 if jvm.offered("log") else 2)
-    assert by_itself > ahead
+
+    def commit(sequence: int) -> int:
+        return jobs(spark, f"commit {sequence}", lambda: write(spark, path, receipt(sequence, 10 * sequence)))
+
+    commit(1)
+    spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '3')")
+    # Versions 2 to 5, of which 3 writes a checkpoint too.
+    *_, behind_checkpoint, next_one = [commit(sequence) for sequence in (2, 3, 4, 5)]
+    least = 1 if jvm.offered("log") else 2
+    assert behind_checkpoint > 2 * least
+    assert (next_one == least) == jvm.offered("log")
+    commit(6)
+    for sequence, merges in ((7, False), (8, True)):
+        prefetch.prefetch_snapshots(logs, {Table(spark, str(path)): merges}).join()
+        # Behind a checkpoint Delta also reads which files there are.
+        assert commit(sequence) == least + (sequence == 7)
 
 
 def test_somebody_elses_commit_is_seen(spark: SparkSession, tmp_path: Path) -> None:
@@ -43,12 +55,12 @@ def test_somebody_elses_commit_is_seen(spark: SparkSession, tmp_path: Path) -> N
     path, logs = tmp_path / "t", session.log_session(spark)
     assert logs is not None
     write(spark, path, receipt(1, 10))
-    prefetch.prefetch_snapshots(logs, Table(spark, str(path))).join()
+    prefetch.prefetch_snapshots(logs, {Table(spark, str(path)): False}).join()
     elsewhere = spark.newSession()
     write(elsewhere, path, receipt(2, 20))
     with pytest.raises(Fenced):
         write(spark, path, receipt(2, 20))
-    prefetch.prefetch_snapshots(logs, Table(spark, str(path))).join()
+    prefetch.prefetch_snapshots(logs, {Table(spark, str(path)): False}).join()
     write(spark, path, receipt(3, 30))
     assert spark.read.format("delta").load(str(path)).count() == 6
 
@@ -59,7 +71,7 @@ def test_a_log_that_cannot_be_read(spark: SparkSession, tmp_path: Path, capfd: p
     assert logs is not None
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)
     (tmp_path / "t" / "_delta_log" / f"{0:020}.json").write_text("{")
-    prefetch.prefetch_snapshots(logs, Table(spark, str(tmp_path / "t"))).join()
+    prefetch.prefetch_snapshots(logs, {Table(spark, str(tmp_path / "t")): False}).join()
 
     class Gone:
         """A session whose JVM has ended."""
@@ -67,7 +79,7 @@ def test_a_log_that_cannot_be_read(spark: SparkSession, tmp_path: Path, capfd: p
         def sql(self, _: str) -> None:
             raise Py4JNetworkError("Answer from Java side is empty")
 
-    prefetch.prefetch_snapshots(Gone(), Table(spark, "/t")).join()
+    prefetch.prefetch_snapshots(Gone(), {Table(spark, "/t"): False}).join()
     assert capfd.readouterr() == ("", "")
 
 

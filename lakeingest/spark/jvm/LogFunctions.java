@@ -12,6 +12,7 @@ import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
@@ -20,18 +21,20 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * A catalog of one function, "commit", by which the driver reads the file of one commit in a Delta log.
+ * A catalog of two functions for the driver: "commit" reads the file of one commit in a Delta log, and "prefetch"
+ * prepares a table for its next append.
  *
- * <p>Of values that stand in the statement itself the optimizer computes it: no job is run, as one is by Spark's own
- * reader, which also looks at the file thrice.
+ * <p>Of values that stand in the statement itself the optimizer computes them: no job is run for a commit, as one is by
+ * Spark's own reader, which also looks at the file thrice.
  */
 public class LogFunctions extends Functions {
     @Override
     BoundFunction named(String name) {
-        if (!name.equals("commit")) {
-            throw new IllegalArgumentException(name);
-        }
-        return new Commit();
+        return switch (name) {
+            case "commit" -> new Commit();
+            case "prefetch" -> new Prefetch();
+            default -> throw new IllegalArgumentException(name);
+        };
     }
 
     /** A file's path to its line with commitInfo (see "Commit Provenance Information" in Delta's protocol). */
@@ -75,6 +78,32 @@ public class LogFunctions extends Functions {
             try (JsonParser parser = JSON.createParser(action)) {
                 return parser.nextToken() == JsonToken.START_OBJECT && "commitInfo".equals(parser.nextFieldName());
             }
+        }
+    }
+
+    /** A table's path to whether the state of its log was computed (see NumberedAppend). */
+    public static final class Prefetch implements ScalarFunction<Boolean> {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public DataType[] inputTypes() {
+            return new DataType[] {DataTypes.StringType};
+        }
+
+        @Override
+        public DataType resultType() {
+            return DataTypes.BooleanType;
+        }
+
+        @Override
+        public String name() {
+            return "prefetch";
+        }
+
+        /** Null if each append computes it anew, and so has to be prepared in another way. */
+        @Override
+        public Boolean produceResult(InternalRow path) {
+            return NumberedAppend.prefetch(SparkSession.active(), path.getString(0));
         }
     }
 }

@@ -3,7 +3,7 @@
 Wire it with `spark.jars` = `JAR`, and `spark.delta.logStore.s3a.impl` = `LOG_STORE`: Delta commits from several drivers
 are safe on S3 then. Where the jar is, JSON and Avro are also read, zlib undone, texts held against patterns, refused
 records brought to the driver and files of logs read, by functions of its own (`FUNCTIONS`), each kind in a catalog
-(`catalog`).
+(`catalog`); and an append to a table costs a quarter (`NUMBERED_APPEND`).
 """
 
 from pathlib import Path
@@ -13,6 +13,8 @@ LOGGING: Path = Path(__file__).with_name("log4j2.properties")
 LOG_STORE = "io.lakeingest.ConditionalS3LogStore"
 # What every refusal of the log store begins with: Spark hands its text on, through Py4J and Connect alike.
 REFUSAL = "Unsafe store: "
+NUMBERED_APPEND = "io.lakeingest.NumberedAppend"
+"""Delta's append to a path as a format, which need not compute the state of the log first."""
 KAFKA_RANGES, KAFKA_PLAN = "io.lakeingest.KafkaRanges", "lakeingest.plan"
 """Spark's Kafka source as a format whose offsets change below a plan, and the option that says which plan."""
 FUNCTIONS = {
