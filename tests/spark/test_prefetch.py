@@ -26,6 +26,7 @@ def jobs(spark: SparkSession, group: str, work: Callable[[], object]) -> int:
     return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
 
 
+@pytest.mark.pinned
 def test_a_commit_finds_the_state_of_the_log(spark: SparkSession, tmp_path: Path) -> None:
     """What is left is one job, which writes the rows; without the jar a second asks the log what was committed. With it
     the state is needed only behind a checkpoint.

@@ -31,7 +31,7 @@ import scala.collection.immutable.Seq;
  *
  * <p>Delta computes that state for it at each commit, by a job of Spark's ({@code OptimisticTransaction.txnVersion} of
  * Delta 4.4.0): three quarters of what a small commit takes. But of what this JVM committed the snapshot's checksum,
- * which Delta keeps up by each commit's actions, has all numbers.
+ * which Delta keeps up by each commit's actions, has all live numbers ("Version Checksum File" in Delta's protocol).
  *
  * <p>The checksum is believed only where a number is new by it; else Delta is asked. The transaction depends on the
  * txnAppId as Delta's own does: a commit with the same one meanwhile makes it fail. Whatever else an append does is
