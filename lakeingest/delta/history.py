@@ -12,7 +12,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lakeingest.schema import ddl
 from lakeingest.spark import jvm
 from lakeingest.spark.failures import storage_failures
 
@@ -202,9 +201,7 @@ def _commit_info(spark: SparkSession, path: str) -> Mapping[str, Any] | None:
     from pyspark.errors import AnalysisException
 
     if jvm.offered("log"):
-        # Spark computes it while it plans: there is no job.
-        read = f"SELECT {jvm.function('log', 'commit')}(path) FROM VALUES ({ddl.text(path)}) AS files(path)"
-        [(line,)] = spark.sql(read).collect()
+        line = jvm.of_log(spark, "commit", path)
         return None if line is None else json.loads(line).get("commitInfo", {})
     try:
         lines = spark.read.text(path).where("""value LIKE '%"commitInfo"%'""").collect()

@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakeingest.delta.numbered_append import needs_state
-from lakeingest.schema import ddl
 from lakeingest.spark import jvm
 
 if TYPE_CHECKING:
@@ -44,17 +43,11 @@ def prefetch_snapshots(logs: SparkSession, tables: Mapping[Table, bool]) -> Thre
         for table, merges in tables.items():
             # Not only what Spark raises: the process may end meanwhile, and its JVM with it.
             with suppress(Exception):
-                if merges or needs_state(table) or not _prefetched(logs, table):
+                # The jar's answer is null where only the whole state prepares an append.
+                if merges or needs_state(table) or jvm.of_log(logs, "prefetch", table.identifier) is None:
                     # It tells how many files there are, which only the whole state tells.
                     logs.sql(f"DESCRIBE DETAIL {table.sql}").collect()
 
     thread = InheritableThread(target=compute, name="lakeingest-prefetch", daemon=True)
     thread.start()
     return thread
-
-
-def _prefetched(logs: SparkSession, table: Table) -> bool:
-    """Whether the table is prepared for an append; False where only the whole state does that."""
-    function, path = jvm.function("log", "prefetch"), ddl.text(table.identifier)
-    [(computed,)] = logs.sql(f"SELECT {function}(path) FROM VALUES ({path}) AS tables(path)").collect()
-    return computed is not None

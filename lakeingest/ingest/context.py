@@ -50,6 +50,5 @@ class RunContext:
     def prefetch(self, *tables: Table) -> None:
         """Prepare the next commits to these tables, while there is nothing else to do."""
         if self.log_session is not None:
-            merges = self.config.table.alters
-            appended = self.tables.quarantine
-            prefetch_snapshots(self.log_session, {table: merges and table != appended for table in tables})
+            merges, quarantine = self.config.table.alters, self.tables.quarantine
+            prefetch_snapshots(self.log_session, {table: merges and table != quarantine for table in tables})

@@ -6,7 +6,15 @@ records brought to the driver and files of logs read, by functions of its own (`
 (`catalog`); and an append to a table costs a quarter (`NUMBERED_APPEND`).
 """
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakeingest.schema import ddl
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 JAR: Path = Path(__file__).with_name("lakeingest.jar")
 LOGGING: Path = Path(__file__).with_name("log4j2.properties")
@@ -37,6 +45,13 @@ def function(kind: str, name: str) -> str:
     """A function as SQL has it; its name says what it does: the schema, or the pattern (see the catalog's class)."""
     quoted = name.replace("`", "``")
     return f"lakeingest_{kind}.`{quoted}`"
+
+
+def of_log(session: SparkSession, name: str, path: str) -> Any:
+    """What a function of the kind "log" says of a path. Spark computes it while it plans: there is no job."""
+    read = f"SELECT {function('log', name)}(path) FROM VALUES ({ddl.text(path)}) AS files(path)"
+    [(answer,)] = session.sql(read).collect()
+    return answer
 
 
 def offered(kind: str) -> bool:
