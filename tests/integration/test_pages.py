@@ -19,7 +19,8 @@ def without_times(text: str) -> str:
     """Without what differs from run to run."""
     times = r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?(\+\d\d:\d\d)?)?|\d+(\.\d+)?( ms| s\b|:)|:\d+"
     ids = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,}"
-    return re.sub(rf"{times}|{ids}|[─━-]{{2,}}| +", " ", text)
+    small_sizes = r"\b0\.\d+"
+    return re.sub(rf"{times}|{ids}|{small_sizes}|[─━-]{{2,}}| +", " ", text)
 
 
 @pytest.mark.slow
