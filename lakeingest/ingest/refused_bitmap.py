@@ -2,6 +2,9 @@
 
 While a batch is written, each refused record sets one of 131,072 bits, by a hash of its coordinates: 16 KiB, however
 large the batch is. Of a million records of which 1 % are refused, one in thirteen of the others shares such a bit.
+
+Where the session has lakeingest's jar, the tasks set them (see `refused_records`). Here they are aggregates of Spark's,
+which are asked about each record, also those that are accepted: a tenth of what these cost.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 _MAPS, _BITS = 4, 2**15
 """Spark's bitmaps have 4 KiB each."""
-_SLOT = f"pmod(xxhash64({', '.join(COORDINATES)}), {_MAPS * _BITS})"
+SLOT = f"pmod(xxhash64({', '.join(COORDINATES)}), {_MAPS * _BITS})"
 """BIGINT: which bit stands for a record."""
 
 
@@ -34,14 +37,13 @@ def aggregates() -> tuple[Column, ...]:
 
 
 def maybe_refused(kafka: DataFrame, metrics: Mapping[str, Any]) -> DataFrame:
-    """All records of a batch that were refused, and some more: so that the others need not be decoded again.
+    """See `refused_records.maybe_refused`.
 
     Args:
-        kafka: the batch, as it was decided.
-        metrics: what was `observed` of it, its `aggregates` included.
+        metrics: what was `observed` of the batch, its `aggregates` included.
     """
     bits = F.lit(b"".join(bytes(metrics[f"refused_bitmap_{at}"]) for at in range(_MAPS)))
-    slot = F.expr(_SLOT)
+    slot = F.expr(SLOT)
     at = F.shiftright(slot, 3).cast("int") + 1
     byte = F.conv(F.hex(F.substring(bits, at, F.lit(1))), 16, 10).cast("bigint")
     return kafka.where(F.getbit(byte, slot % 8) == 1)
@@ -58,4 +60,4 @@ def _bit(at: int) -> str:
     In SQL, because each Column is a call into the JVM, and there would be a hundred of them for each batch. One CASE
     within the other, because Spark computes what is used twice for all rows, unless it stands behind a THEN.
     """
-    return f"CASE WHEN {REFUSED} THEN CASE WHEN {_SLOT} DIV {_BITS} = {at} THEN {_SLOT} % {_BITS} END END"
+    return f"CASE WHEN {REFUSED} THEN CASE WHEN {SLOT} DIV {_BITS} = {at} THEN {SLOT} % {_BITS} END END"
