@@ -21,7 +21,6 @@ from lakeingest.testing.s3 import S3Proxy, call_before, lose_answer
 from lakeingest.testing.steps import OF_REPLAY, OF_UPSERT, Step, cut_off_at, end_at, reached
 
 STEPS = (*OF_A_DIRTY_BATCH, *OF_UPSERT)
-SOME = (Step.COMMITTED, Step.REMEMBERED)
 """The shorter choice."""
 
 
@@ -46,13 +45,9 @@ def check(world: World) -> None:
     assert (report.table, report.quarantine, report.superseded) == (3, 2, 7)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.faults), 2])
-@pytest.mark.parametrize(
-    "step",
-    [step if step in SOME else pytest.param(step, marks=pytest.mark.faults) for step in STEPS],
-    ids=lambda step: step.name.lower(),
-)
+@pytest.mark.faults
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name.lower())
 def test_cut_off(world: World, s3: S3Proxy, step: Step, batch: int) -> None:
     """The store answers nothing from a step of the first or the second batch on; the next run completes the tables."""
     world.produce(change(1, 1), change(None, 1), change(2, 1), change(2, 3, "D"))
@@ -88,7 +83,7 @@ def test_killed(world: World, s3: S3Proxy, tmp_path: Path, step: Step) -> None:
     assert world.ingestion().audit("source").conserved
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_compaction_beside_it(world: World, s3: S3Proxy) -> None:
     """A compaction that commits while a batch is merged makes it begin anew, and the run goes on."""
     world.produce(change(1, 1), change(2, 1))
@@ -132,11 +127,9 @@ def test_two_runs_at_once(world: World, s3: S3Proxy, step: Step) -> None:
     check(world)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.parametrize(
-    "step",
-    [Step.COMMITTING, *(pytest.param(step, marks=pytest.mark.faults) for step in (Step.REMEMBERING, Step.ACCOUNTING))],
-    ids=lambda step: step.name.lower(),
+    "step", [Step.COMMITTING, Step.REMEMBERING, Step.ACCOUNTING], ids=lambda step: step.name.lower()
 )
 def test_every_commit_loses_its_answer(world: World, s3: S3Proxy, step: Step) -> None:
     """The store has what it was asked for, and nobody hears of it: the batch is committed once."""
@@ -210,7 +203,7 @@ def test_a_replay_is_cut_off(world: World, s3: S3Proxy, step: Step) -> None:
     check_rows(world, [*first, *second, *third])
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.parametrize("cut_off", [False, True], ids=["goes on", "is cut off"])
 def test_deleted_while_a_backfill_brings_it(world: World, s3: S3Proxy, cut_off: bool) -> None:
     """A run deletes a key, of which there is no row yet, while a backfill is about to commit an older record of it: by
@@ -242,7 +235,7 @@ def test_deleted_while_a_backfill_brings_it(world: World, s3: S3Proxy, cut_off: 
     assert report.conserved, report
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_deleted_while_a_replay_brings_it(world: World, s3: S3Proxy, tmp_path: Path) -> None:
     """The same of a replay that is cut off behind its commit: the next one takes the row out, and moves nothing."""
     suite = tmp_path / "suite.json"

@@ -193,8 +193,8 @@ def test_a_table_that_is_emptied(world: World, most: int) -> None:
     assert (report.conserved, report.altered) == (True, ()), report
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("most", [pytest.param(2, marks=pytest.mark.faults), 100])
+@pytest.mark.faults
+@pytest.mark.parametrize("most", [2, 100])
 def test_versions_of_a_table_that_is_emptied(world: World, most: int) -> None:
     """They end with the event that empties the table, also those that come late; each by the database's clock."""
     before = [change("c", row(id, "new", "a"), 10 + id) for id in (1, 2, 3)]
@@ -313,7 +313,7 @@ DROPS = {"heartbeat": 1, "logical message": 1, "no value": 2, "schema change": 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_json", [False, True])
+@pytest.mark.parametrize("is_json", [pytest.param(False, marks=pytest.mark.faults), True])
 def test_what_is_about_no_row_is_dropped_by_name(world: World, is_json: bool) -> None:
     """Also where a condition asks for what a row has."""
     options = {**(IN_JSON if is_json else {}), "transform": [{"where": {"named": "status IS NOT NULL OR id > 0"}}]}

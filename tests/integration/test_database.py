@@ -59,7 +59,8 @@ def capture(
     tables[0].stop()
 
 
-@pytest.mark.parametrize("engine", ["postgres", pytest.param("mariadb", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("engine", ["postgres", "mariadb"])
 def test_a_database_s_table_in_the_lake(capture: Capture, engine: str, tmp_path: Path) -> None:
     """A snapshot, random changes, a column more, a wider one, an emptied table; compared at four positions."""
     captured = capture(engine)
@@ -117,7 +118,8 @@ def test_a_comparison_finds_what_differs_and_nothing_else(capture: Capture, tmp_
     assert pipeline.compare_database(url).equal
 
 
-@pytest.mark.parametrize("engine", ["postgres", pytest.param("mariadb", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("engine", ["postgres", "mariadb"])
 def test_a_comparison_at_a_place_while_changes_go_on(capture: Capture, engine: str, tmp_path: Path) -> None:
     """The database and the lake change all the time: what is equal is equal at once, and three planted differences,
     none of them by an event, are named for certain.

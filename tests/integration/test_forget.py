@@ -186,7 +186,7 @@ def test_requests_that_make_no_sense(world: World) -> None:
     assert world.ingestion().audit().conserved
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_forgotten_in_bronze_too(layers: Layers, lakeingest: Command, tmp_path: Path) -> None:
     """Bronze has no column of it, and a record that silver drops: coordinates lead there. A rebuild, and bronze filled
     from Kafka once more, leave the records out.
@@ -291,7 +291,7 @@ def test_keys_and_headers_are_searched(world: World) -> None:
     assert world.ingestion().audit().conserved
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_forgotten_with_vectors_and_a_change_feed(world: World) -> None:
     """Files whose rows are only marked are written anew; what a change feed keeps of the rows goes with the VACUUM."""
     world.changes = {"schema": COLUMNS}

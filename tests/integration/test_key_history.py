@@ -61,7 +61,7 @@ def check(world: World, changes: Sequence[Change]) -> None:
     world.checked()
 
 
-@pytest.mark.parametrize("most", [pytest.param(3, marks=pytest.mark.slow), 1000])
+@pytest.mark.parametrize("most", [pytest.param(3, marks=pytest.mark.faults), 1000])
 def test_versions_are_dated(world: World, lakeingest: Command, tmp_path: Path, most: int) -> None:
     """Of changes that are shuffled, repeated and tied, that delete and insert again, some without a key or an order."""
     changes: list[Change] = [
@@ -106,7 +106,7 @@ def test_late_batches_restores_and_a_batch_that_was_cut_off(world: World) -> Non
     check(world, [*changes, *more, *last])
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_replay_into_a_history(world: World, tmp_path: Path) -> None:
     """What a rule refused has its place among the versions when it is replayed."""
     suite = tmp_path / "suite.json"

@@ -45,7 +45,7 @@ def world(stack: Addresses, spark: SparkSession, named: str) -> Iterator[NamedWo
     shutil.rmtree(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:") + "/named.db", ignore_errors=True)  # type: ignore[union-attr]
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_every_command(world: NamedWorld, lakeingest: Command, tmp_path: Path) -> None:
     """Made, gone on with, looked at, corrected, compacted: each by the name alone."""
     file = tmp_path / "p.yaml"

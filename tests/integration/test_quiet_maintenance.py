@@ -58,7 +58,7 @@ def changes_of(batch: int) -> list[Change]:
     return [(0, batch, f"{batch}", "U"), (1, batch, f"{batch}", "D" if batch % 2 else "U"), (10 + batch, 1, "n", "U")]
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.parametrize("mode", MODES)
 def test_a_run_does_it_at_a_quiet_moment(stack: Addresses, spark: SparkSession, named: str, mode: str) -> None:
     """Once: the log tells the next run that it was done. What came is in the table, and the audit proves it."""

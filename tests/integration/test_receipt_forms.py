@@ -48,7 +48,7 @@ def write_form_1(world: World) -> int:
     return count
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_table_with_both_forms(stack: Addresses, spark: SparkSession, named: str) -> None:
     """An older version wrote batches, a part of a backfill and one that was cut off; today's goes on with them all."""
     world = World(stack, spark, named, source={"start": "latest"})
@@ -84,7 +84,7 @@ def test_a_table_with_both_forms(stack: Addresses, spark: SparkSession, named: s
     world.checked()
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_rows_that_others_changed_where_offsets_have_holes(stack: Addresses, spark: SparkSession, named: str) -> None:
     """A transaction's marker is an offset without a record: neither counts nor coordinates tell who took its place."""
     world = World(stack, spark, named)

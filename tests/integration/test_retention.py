@@ -51,7 +51,7 @@ def step(world: World) -> TableExpiry:
     return expiry
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_old_partitions_expire(world: World) -> None:
     """What a dry run tells is taken out, once; runs go on, and a RESTORE brings it back until the next maintenance."""
     world.changes = HOURLY
@@ -164,7 +164,7 @@ def test_a_process_ends_between_two_steps(world: World, killed: Callable[[World,
     assert TableHistory(world.ingestion().tables.main).newest() == version
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_rows_expire_beside_a_run(world: World) -> None:
     """After each of its batches, all old rows are taken out."""
     world.changes = {**HOURLY, "trigger": {"max_records": 8}}
@@ -224,7 +224,7 @@ def test_rows_of_mode_upsert_expire(world: World, partition: list[Any]) -> None:
     assert world.ingestion().audit().conserved
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_quarantine_and_results_expire(world: World, tmp_path: Path) -> None:
     """Refused records are counted as expired, replayed ones are rows still; results go, and those of others stay."""
     suite = tmp_path / "suite.json"
@@ -269,7 +269,7 @@ def test_a_younger_row_of_a_refused_record_stays(world: World) -> None:
     check(world, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_rows_of_other_pipelines_stay(world: World) -> None:
     """Two pipelines have one table: each takes out what is its own."""
     world.changes = HOURLY

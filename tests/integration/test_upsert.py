@@ -206,7 +206,7 @@ def test_partitions_and_new_columns(stack: Addresses, spark: SparkSession, named
     assert world.ingestion().audit().conserved
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_several_pipelines_in_one_process(stack: Addresses, spark: SparkSession, named: str) -> None:
     """Each MERGE has the receipt of its own pipeline, beside others that append and merge."""
     worlds = [
@@ -282,7 +282,7 @@ def test_a_row_that_others_bring_back(world: World) -> None:
         assert told in report.altered
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.parametrize("before", [UPSERT, {}], ids=["upsert", "append"])
 def test_rebuilt_from_bronze(world: World, lakeingest: Command, tmp_path: Path, before: dict[str, Any]) -> None:
     """The same table comes out, whatever it was before; and the pipeline goes on in it from Kafka, where a late change
@@ -309,7 +309,7 @@ def test_rebuilt_from_bronze(world: World, lakeingest: Command, tmp_path: Path, 
     check(world, changes + refused + late)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_compared_with_the_records(world: World, lakeingest: Command, tmp_path: Path) -> None:
     """Each key, with Kafka, with bronze and with a changelog: all agree; then they name what somebody has changed."""
     changes: list[Change] = [(key, at, f"{at}", "U") for at in (7, 5) for key in range(5)]
@@ -388,7 +388,7 @@ def test_deletes_are_marked(world: World, lakeingest: Command, tmp_path: Path) -
         world.run(table={**UPSERT, "deletes": "remove"})
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.parametrize("readers", [[], ["spark"]], ids=["rewritten", "marked"])
 def test_exported(world: World, readers: list[str]) -> None:
     """What changed since the last export: rows that came, and keys that have none any more; a compaction is none."""
@@ -417,7 +417,9 @@ def test_exported(world: World, readers: list[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["upsert", "changelog", "history"])
+@pytest.mark.parametrize(
+    "mode", ["upsert", *(pytest.param(mode, marks=pytest.mark.faults) for mode in ("changelog", "history"))]
+)
 def test_a_contract_and_every_command(world: World, lakeingest: Command, tmp_path: Path, mode: str) -> None:
     """Hours that are complete, and what shows a table, are as with append. A row goes to the hour of its record."""
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
@@ -471,7 +473,7 @@ def test_ties_of_two_partitions_are_counted(world: World) -> None:
     assert (compared.conserved, compared.ties) == (True, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_adopted(world: World, lakeingest: Command, tmp_path: Path) -> None:
     """A table that another job merged: the pipeline goes on in it, by its keys; one with double keys is refused."""
     before = [(1, 10, "a", "U"), (2, 10, "b", "U"), (3, 10, "c", "U")]

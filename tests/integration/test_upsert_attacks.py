@@ -24,6 +24,7 @@ def of(mode: str) -> dict[str, Any]:
     return {**UPSERT, "mode": mode}
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("mode", MODES)
 def test_a_key_of_another_type_and_an_order_that_is_left_out(stack: Addresses, spark: SparkSession, mode: str) -> None:
     """INT becomes BIGINT: what was deleted by the one is not brought back by the other. A version without the order is
@@ -56,6 +57,7 @@ def test_a_key_of_another_type_and_an_order_that_is_left_out(stack: Addresses, s
     assert report.conserved, report
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("mode", MODES)
 def test_hostile_keys(stack: Addresses, spark: SparkSession, named: str, mode: str) -> None:
     """Texts that SQL, Spark or Delta could read as something else; each is a key of its own, and found again."""
@@ -75,6 +77,7 @@ def test_hostile_keys(stack: Addresses, spark: SparkSession, named: str, mode: s
     assert report.conserved, report
 
 
+@pytest.mark.faults
 def test_one_key_very_often(stack: Addresses, spark: SparkSession, named: str) -> None:
     """Two hundred thousand changes of one key in a batch: one row."""
     world = World(stack, spark, named, schema={"columns": CHANGES}, table=UPSERT)
@@ -101,6 +104,7 @@ def test_tombstones_whose_key_cannot_be_read(stack: Addresses, spark: SparkSessi
     assert (report.conserved, report.quarantine) == (True, 4), report
 
 
+@pytest.mark.faults
 def test_compared_as_far_as_kafka_goes(stack: Addresses, spark: SparkSession, named: str) -> None:
     """Rows whose records Kafka has deleted are counted apart; one that is older than what Kafka has is named."""
     world = World(stack, spark, named, schema={"columns": CHANGES}, table=UPSERT)
@@ -117,6 +121,7 @@ def test_compared_as_far_as_kafka_goes(stack: Addresses, spark: SparkSession, na
     assert any("id = 2" in each for each in world.ingestion().audit("source").altered)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("mode", MODES)
 def test_cut_off_behind_the_commit(stack: Addresses, spark: SparkSession, named: str, mode: str) -> None:
     """With a compaction and a RESTORE behind it; then all is read again."""
@@ -161,6 +166,7 @@ def test_a_backfill_and_a_replay_of_a_changelog(
     world.checked()
 
 
+@pytest.mark.faults
 def test_the_memory_of_deletes_is_compacted(stack: Addresses, spark: SparkSession, named: str) -> None:
     """By `maintain`; what is remembered holds as before."""
     world = World(stack, spark, named, schema={"columns": CHANGES}, table=UPSERT)
@@ -181,6 +187,7 @@ def test_the_memory_of_deletes_is_compacted(stack: Addresses, spark: SparkSessio
     assert world.ingestion().audit("source").conserved
 
 
+@pytest.mark.faults
 def test_columns_that_spark_does_not_compare(stack: Addresses, spark: SparkSession, named: str) -> None:
     """Maps, and names of lakeingest's own beside the key: merged, and compared with the records."""
     columns = f"{CHANGES}, tags MAP<STRING, INT>, present STRING, within BOOLEAN, kind STRING, place INT"
@@ -196,6 +203,7 @@ def test_columns_that_spark_does_not_compare(stack: Addresses, spark: SparkSessi
     assert any("changed it: id = 1" in each for each in world.ingestion().audit("source").altered)
 
 
+@pytest.mark.faults
 def test_columns_by_the_names_of_the_memory(stack: Addresses, spark: SparkSession, named: str) -> None:
     """key_1, order_1, pipeline and deleted_at are also columns of the table of deleted keys."""
     columns = "key_1 INT, order_1 INT, op STRING, pipeline STRING, deleted_at STRING"
