@@ -21,7 +21,6 @@ from lakeingest.testing.s3 import S3Proxy, call_before, lose_answer
 from lakeingest.testing.steps import OF_REPLAY, OF_UPSERT, Step, cut_off_at, end_at, reached
 
 STEPS = (*OF_A_DIRTY_BATCH, *OF_UPSERT)
-"""The shorter choice."""
 
 
 def change(key: int | None, at: int, op: str = "U") -> Record:
