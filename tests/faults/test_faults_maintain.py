@@ -75,7 +75,7 @@ def test_a_maintenance_is_killed(world: World, s3: S3Proxy, tmp_path: Path, step
     check(world)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_two_maintenances_at_once(world: World) -> None:
     """Whoever comes second to a table finds nothing to do, or leaves it."""
     with ThreadPoolExecutor(2) as pool:

@@ -149,7 +149,7 @@ def test_the_latest_rows_are_forgotten(world: World) -> None:
     assert world.ingestion().audit().conserved
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_text_that_stays_is_told(world: World) -> None:
     """The condition leaves rows out that hold it: the certificate names their files."""
     world.changes = {"schema": COLUMNS}

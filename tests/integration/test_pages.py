@@ -23,14 +23,8 @@ def without_times(text: str) -> str:
     return re.sub(rf"{times}|{ids}|{small_sizes}|[─━-]{{2,}}| +", " ", text)
 
 
-@pytest.mark.parametrize(
-    ("name", "commands"),
-    [
-        pytest.param("upsert.md", 8, marks=pytest.mark.faults),
-        pytest.param("forget.md", 6, marks=pytest.mark.faults),
-        pytest.param("keep-in-shape.md", 5, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.faults
+@pytest.mark.parametrize(("name", "commands"), [("upsert.md", 8), ("forget.md", 6), ("keep-in-shape.md", 5)])
 def test_commands_of_a_page_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, commands: int) -> None:
     """In a folder and a stack of their own."""
     monkeypatch.syspath_prepend(str(ROOT / "docs"))

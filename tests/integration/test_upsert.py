@@ -120,7 +120,7 @@ def test_all_are_refused_or_nothing_is_there(world: World) -> None:
     check(world, refused + more)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_replay_of_an_old_record(world: World, tmp_path: Path) -> None:
     """It loses against a newer row, and wins against an older one, or none; and it is moved once."""
     suite = tmp_path / "suite.json"
