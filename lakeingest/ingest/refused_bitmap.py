@@ -4,8 +4,8 @@ While a batch is written, each refused record sets one of 131,072 bits, by a has
 large the batch is. Of a million records of which 1 % are refused, one in thirteen of the others shares such a bit.
 
 Where the session has lakeingest's jar, a function that is called for refused records alone sets the bits (see
-`refused_records`). Elsewhere they are aggregates of Spark's, which are computed for accepted records too: a fifth of the
-CPU up to their decision.
+`refused_records`). Elsewhere they are aggregates of Spark's, which are computed for accepted records too: a fifth of
+the CPU up to their decision.
 """
 
 from __future__ import annotations
