@@ -20,7 +20,7 @@ from lakeingest.gate import evaluate, predicates
 from lakeingest.gate.evaluate import Result
 from lakeingest.gate.expectations import WINDOWED
 from lakeingest.gate.suite import Suite
-from lakeingest.ingest import refused_records
+from lakeingest.ingest import refused_bitmap, refused_records
 from lakeingest.ingest.shape import table_columns
 from lakeingest.record import (
     DELETE,
@@ -99,6 +99,11 @@ class BatchPlan:
     frames: ResolvedFrames = field(default_factory=ResolvedFrames, compare=False, repr=False)
 
     @property
+    def refused_bitmaps(self) -> tuple[Column, ...]:
+        """What has to be observed of the batch so that its refused records are found again by `maybe_refused`."""
+        return refused_bitmap.aggregates() if self.by_record else ()
+
+    @property
     def merges(self) -> bool:
         """Whether the table has the latest row of each key alone."""
         return self.latest is not None and not self.latest.is_log
@@ -151,6 +156,8 @@ class BatchPlan:
     def decide(self, kafka: DataFrame) -> DataFrame:
         """The frame with decoded columns, and with _undecoded, _refused and _dropped (BOOLEAN, never null), and with
         _raw_bytes (BIGINT), the size of a record's key and value.
+
+        If each record is decided by itself, also with the columns of `refused_bitmap.bits`.
         """
         from pyspark.sql import functions as F
 
@@ -186,7 +193,8 @@ class BatchPlan:
             decided = self.constraints.frame(decided, self.layout)
         refused = refused & ~dropped
         # As columns: an expression within what is observed would be interpreted, row by row.
-        return decided.withColumns({REFUSED: refused, RAW_BYTES: _bytes()})
+        decided = decided.withColumns({REFUSED: refused, RAW_BYTES: _bytes()})
+        return decided.withColumns(refused_bitmap.bits()) if self.by_record else decided
 
     def accepted(self, decided: DataFrame) -> DataFrame:
         """The rows of the table: its columns, and the partition columns that Delta does not generate; also _raw_deletes

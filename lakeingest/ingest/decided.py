@@ -13,6 +13,7 @@ from lakeingest.delta import quarantine, sums
 from lakeingest.delta.receipt import Counts, Receipt
 from lakeingest.ingest import refused_records
 from lakeingest.ingest.batch_plan import BatchPlan, observed
+from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.record import REFUSED
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Decided:
             as_they_came = refused_records.records(kafka, metrics, self.frame_id, batch.frames.table_id, marks)
             if as_they_came is not None:
                 return batch.frames.set_aside.of(as_they_came.schema, lambda: rows(batch.decide(as_they_came)))
-            again = batch.decide(refused_records.maybe_refused(kafka, metrics, self.frame_id))
+            again = batch.decide(maybe_refused(kafka, metrics))
         return rows(again)
 
 
@@ -78,7 +79,7 @@ def decide(batch: BatchPlan, kafka: DataFrame) -> Decided:
     records = batch.frames.decided.of(
         kafka, lambda: sums.of_accepted(batch.decide(kafka)) if has_sums else batch.decide(kafka)
     )
-    marked, metrics = records, (*batch.metrics, *batch.left_out)
+    marked, metrics = records, (*batch.metrics, *batch.left_out, *batch.refused_bitmaps)
     if batch.by_record:
         marked = refused_records.collected(records, kafka.schema, frame_id)
         metrics += refused_records.aggregates(kafka.sparkSession)

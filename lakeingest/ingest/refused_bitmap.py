@@ -2,10 +2,6 @@
 
 While a batch is written, each refused record sets one of 131,072 bits, by a hash of its coordinates: 16 KiB, however
 large the batch is. Of a million records of which 1 % are refused, one in thirteen of the others shares such a bit.
-
-Where the session has lakeingest's jar, a function that is called for refused records alone sets the bits (see
-`refused_records`). Elsewhere they are aggregates of Spark's, which are computed for accepted records too: a fifth of
-the CPU up to their decision.
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ if TYPE_CHECKING:
 
 _MAPS, _BITS = 4, 2**15
 """Spark's bitmaps have 4 KiB each."""
-SLOT = f"pmod(xxhash64({', '.join(COORDINATES)}), {_MAPS * _BITS})"
+_SLOT = f"pmod(xxhash64({', '.join(COORDINATES)}), {_MAPS * _BITS})"
 """BIGINT: which bit stands for a record."""
 
 
@@ -38,13 +34,14 @@ def aggregates() -> tuple[Column, ...]:
 
 
 def maybe_refused(kafka: DataFrame, metrics: Mapping[str, Any]) -> DataFrame:
-    """See `refused_records.maybe_refused`.
+    """All records of a batch that were refused, and some more: so that the others need not be decoded again.
 
     Args:
-        metrics: what was `observed` of the batch, its `aggregates` included.
+        kafka: the batch, as it was decided.
+        metrics: what was `observed` of it, its `aggregates` included.
     """
     bits = F.lit(b"".join(bytes(metrics[f"refused_bitmap_{at}"]) for at in range(_MAPS)))
-    slot = F.expr(SLOT)
+    slot = F.expr(_SLOT)
     at = F.shiftright(slot, 3).cast("int") + 1
     byte = F.conv(F.hex(F.substring(bits, at, F.lit(1))), 16, 10).cast("bigint")
     return kafka.where(F.getbit(byte, slot % 8) == 1)
@@ -61,4 +58,4 @@ def _bit(at: int) -> str:
     In SQL, because each Column is a call into the JVM, and there would be a hundred of them for each batch. One CASE
     within the other, because Spark computes what is used twice for all rows, unless it stands behind a THEN.
     """
-    return f"CASE WHEN {REFUSED} THEN CASE WHEN {SLOT} DIV {_BITS} = {at} THEN {SLOT} % {_BITS} END END"
+    return f"CASE WHEN {REFUSED} THEN CASE WHEN {_SLOT} DIV {_BITS} = {at} THEN {_SLOT} % {_BITS} END END"

@@ -1,7 +1,7 @@
 """Brings the refused records of a batch to the driver while it is written: quarantine needs no second read then.
 
 Each task gives those that it refuses, as they came, up to its share of a bound. Where some did not fit, or the session
-lacks lakeingest's jar, the batch is read a second time, and a bitmap finds them again (see `refused_bitmap`).
+lacks lakeingest's jar, the batch is read a second time, and `refused_bitmap` finds them again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from lakeingest.ingest import refused_bitmap
 from lakeingest.record import HEADERS, RAW_HEADERS, REFUSED, count_where
 from lakeingest.schema import ddl
 from lakeingest.spark import frames, jvm
@@ -34,29 +33,25 @@ def new_id() -> str:
 
 
 def collected(decided: DataFrame, columns: StructType, frame_id: str) -> DataFrame:
-    """The frame, with the columns of which `aggregates` are made.
+    """The frame, with the column _taken (BOOLEAN) of which `aggregates` are made.
 
     Args:
         columns: those of a record as it came.
     """
     if not frames.stay_resolved(decided.sparkSession):
-        return decided.withColumns(refused_bitmap.bits())
+        return decided
     function = jvm.function(_KIND, f"take {frame_id} {MOST_BYTES} {columns.json()}")
     # Masked ones stand in the place of the headers.
     changed = {HEADERS: RAW_HEADERS} if RAW_HEADERS in decided.columns else {}
     sources = (F.col(ddl.quoted(changed.get(name, name))).alias(name) for name in columns.names)
-    take = F.call_function(function, F.struct(*sources), _slot())
+    take = F.call_function(function, F.struct(*sources))
     # Of what is refused alone: a record that is accepted costs nothing.
     return decided.withColumn(_TAKEN, F.when(F.col(REFUSED), take).otherwise(F.lit(False)))
 
 
 def aggregates(session: SparkSession) -> tuple[Column, ...]:
-    """What has to be observed of a frame that `collected` gave, so that `records` knows whether all have come, and
-    `maybe_refused` which they are.
-    """
-    if not frames.stay_resolved(session):
-        return refused_bitmap.aggregates()
-    return (count_where(F.col(_TAKEN)).alias(_METRIC),)
+    """What has to be observed of a frame that `collected` gave, so that `records` knows whether all have come."""
+    return (count_where(F.col(_TAKEN)).alias(_METRIC),) if frames.stay_resolved(session) else ()
 
 
 def records(
@@ -77,19 +72,3 @@ def records(
     sequence, micros = marks[0], round(marks[1].timestamp() * 1_000_000)
     name = f"{table_id} {frame_id} {metrics[_METRIC]} {sequence} {micros} {kafka.schema.json()}"
     return kafka.sparkSession.table(jvm.function(_KIND, name))
-
-
-def maybe_refused(kafka: DataFrame, metrics: Mapping[str, Any], frame_id: str) -> DataFrame:
-    """All records of a batch that were refused, and some more: so that the others need not be decoded again.
-
-    Args:
-        kafka: the batch, as it was decided.
-        metrics, frame_id: see `records`.
-    """
-    if _METRIC not in metrics:
-        return refused_bitmap.maybe_refused(kafka, metrics)
-    return kafka.where(F.call_function(jvm.function(_KIND, f"marked {frame_id}"), _slot()))
-
-
-def _slot() -> Column:
-    return F.expr(refused_bitmap.SLOT).cast("int")

@@ -182,22 +182,20 @@ def _offer_functions(session: SparkSession, classes: Mapping[str, str]) -> None:
     nothing = {"type": "record", "name": "r", "fields": [{"name": "f", "type": "null"}]}
     # Not of literals: the driver would answer by itself.
     payload, text = F.when(F.col("id") >= 0, F.lit(b"{}")), F.col("id").cast("string")
-    row = F.struct(*(F.lit(None).cast("boolean").alias(n) for n in "ab"))
-    trials = {
-        "json": (flags.json(), (payload,)),
-        "avro": (json.dumps(nothing), (payload,)),
-        "pattern": ("rlike 0", (text,)),
-        "zlib": ("inflate 1", (payload,)),
-        "records": (f"take trial 0 {flags.json()}", (row, F.lit(0))),
-        # That one is the driver's.
-        "log": ("commit", (F.lit("file:/none"),)),
-    }
-    for kind, (name, arguments) in trials.items():
+    trials = {"json": (flags.json(), payload), "avro": (json.dumps(nothing), payload), "pattern": ("rlike 0", text)}
+    trials["zlib"] = ("inflate 1", payload)
+    trials["records"] = (
+        f"take trial 0 {flags.json()}",
+        F.struct(*(F.lit(None).cast("boolean").alias(n) for n in "ab")),
+    )
+    # That one is the driver's.
+    trials["log"] = ("commit", F.lit("file:/none"))
+    for kind, (name, value) in trials.items():
         if session.conf.get(jvm.catalog(kind), None) is not None:
             continue
         session.conf.set(jvm.catalog(kind), classes[kind])
         try:
-            session.range(1).select(F.call_function(jvm.function(kind, name), *arguments)).collect()
+            session.range(1).select(F.call_function(jvm.function(kind, name), value)).collect()
         except Exception:
             # Whatever is in the way, there is another way to read.
             session.conf.unset(jvm.catalog(kind))

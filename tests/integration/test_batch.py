@@ -19,11 +19,12 @@ from support.records import DIRTY, Record, clean_records, mixed_records, transac
 from lakeingest.delta import sums, table_properties
 from lakeingest.delta.receipt import Account, Counts
 from lakeingest.delta.table import Table
-from lakeingest.ingest import context, refused_records
+from lakeingest.ingest import context
 from lakeingest.ingest.batch_plan import observed, plan_batch
 from lakeingest.ingest.batch_reader import BatchReader
 from lakeingest.ingest.decided import decide
 from lakeingest.ingest.events import Committed
+from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.kafka import reader
 from lakeingest.pipeline import Pipeline
 from lakeingest.record import OffsetRanges
@@ -81,18 +82,13 @@ def test_refused_records_are_set_aside_with_bytes_and_reason(world: World) -> No
     world.checked()
 
 
-def with_records(world: World, request: pytest.FixtureRequest, jar: bool) -> None:
-    """Whether the session has the jar's functions of records, for one test."""
-    conf, functions = world.spark.conf, jvm.catalog("records")
-    conf.set(functions, jvm.FUNCTIONS["records"] if jar else "none")
-    request.addfinalizer(lambda: conf.set(functions, jvm.FUNCTIONS["records"]))
-
-
 @pytest.mark.classic
 @pytest.mark.parametrize("reads", [1, 2])
 def test_refused_records_come_in_two_ways(world: World, request: pytest.FixtureRequest, reads: int) -> None:
     """While the batch is written, or by a second read of it: quarantine is the same."""
-    with_records(world, request, reads == 1)
+    conf, functions = world.spark.conf, jvm.catalog("records")
+    conf.set(functions, jvm.FUNCTIONS["records"] if reads == 1 else "none")
+    request.addfinalizer(lambda: conf.set(functions, jvm.FUNCTIONS["records"]))
     records = [Record(value, b"\xff", headers=(("h", b"secret"), ("g", b""))) for value in mixed_records(40, every=2)]
     world.produce(*records, partitions=2)
     changes = {"transform": [{"mask": {"_headers.h": "null"}}], "quarantine": {"keep_bytes": "plain"}}
@@ -297,19 +293,16 @@ def test_a_small_batch_is_few_files(world: World, monkeypatch: pytest.MonkeyPatc
     world.checked()
 
 
-@pytest.mark.classic
-@pytest.mark.parametrize("jar", [True, False])
-def test_only_what_may_be_refused_is_decoded_again(world: World, request: pytest.FixtureRequest, jar: bool) -> None:
+@pytest.mark.faults
+def test_only_what_may_be_refused_is_decoded_again(world: World) -> None:
     """Of a batch with few bad records, those that share a bit with one of them: all the bad ones are among them."""
-    with_records(world, request, jar)
     world.produce(*mixed_records(3_000, every=100), partitions=3)
     ingestion = world.ingestion()
     assert ingestion.run(until_caught_up=True).refused == 30
     world.checked()
     batch = plan_batch(ingestion.config, shape_of(ingestion.config), None)
     kafka, seen = newest_read(world, ingestion), Observation()
-    marked = refused_records.collected(batch.decide(kafka), kafka.schema, world.name)
-    observed(marked, seen, *refused_records.aggregates(world.spark)).write.format("noop").mode("overwrite").save()
-    some = batch.decide(refused_records.maybe_refused(kafka, seen.get, world.name))
+    observed(batch.decide(kafka), seen, *batch.refused_bitmaps).count()
+    some = batch.decide(maybe_refused(kafka, seen.get))
     assert some.where("_refused").count() == 30
     assert some.count() < 60

@@ -1,6 +1,5 @@
 package io.lakeingest;
 
-import java.util.BitSet;
 import java.util.concurrent.atomic.AtomicReference;
 
 import org.apache.spark.SparkContext;
@@ -25,9 +24,8 @@ import org.apache.spark.sql.types.StructType;
  * <p>ID is a word that the caller makes up, another one for each frame; COLUMNS is a struct's schema as JSON:
  *
  * <ul>
- *   <li>function "take ID BYTES COLUMNS" of a row and its slot, a number below some 100,000 which several rows may have:
- *       whether the row was taken: not once the rows that a task gave are larger than its share of the bytes.
- *   <li>function "marked ID" of a slot: whether it is that of a row which was to be taken.
+ *   <li>function "take ID BYTES COLUMNS": whether the row was taken: not once the rows that a task gave are larger than
+ *       its share of the bytes.
  *   <li>table "TABLE ID COUNT SEQUENCE MICROS COLUMNS": the rows that were taken, COUNT of them, and behind their columns
  *       a BIGINT and a TIMESTAMP. TABLE is a word, too: a plan that reads the table has, whenever it is executed, the
  *       rows that were named last for this word. So it is analyzed once for all batches.
@@ -46,12 +44,11 @@ public class RecordFunctions extends Functions implements TableCatalog {
     @Override
     BoundFunction named(String name) {
         String[] words = name.split(" ", 4);
-        return switch (words[0]) {
-            case "take" -> new Take(
-                    takenRows(words[1]), Long.parseLong(words[2]), (StructType) DataType.fromJson(words[3]));
-            case "marked" -> new Marked(TAKEN.existing(words[1]).slots());
-            default -> throw new IllegalArgumentException(name);
-        };
+        if (!words[0].equals("take")) {
+            throw new IllegalArgumentException(name);
+        }
+        StructType columns = (StructType) DataType.fromJson(words[3]);
+        return new Take(takenRows(words[1]), Long.parseLong(words[2]), columns);
     }
 
     /** A plan that is analyzed anew, while an earlier one is there, takes into the same rows. */
@@ -119,7 +116,7 @@ public class RecordFunctions extends Functions implements TableCatalog {
 
         @Override
         public DataType[] inputTypes() {
-            return new DataType[] {columns, DataTypes.IntegerType};
+            return new DataType[] {columns};
         }
 
         @Override
@@ -139,12 +136,14 @@ public class RecordFunctions extends Functions implements TableCatalog {
         }
 
         /** Whether the task's share had room for the row. */
-        public boolean invoke(InternalRow row, int slot) {
+        public boolean invoke(InternalRow row) {
+            if (row == null) {
+                return false;
+            }
             if (projection == null) {
                 projection = UnsafeProjection.create(columns);
                 left = most / TaskContext.get().numPartitions();
             }
-            taken.mark(slot);
             UnsafeRow packed = projection.apply(row);
             left -= packed.getSizeInBytes();
             if (left < 0) {
@@ -152,36 +151,6 @@ public class RecordFunctions extends Functions implements TableCatalog {
             }
             taken.add(packed.getBytes());
             return true;
-        }
-    }
-
-    /** Whether a slot is one of these. */
-    public static final class Marked implements ScalarFunction<Boolean> {
-        private static final long serialVersionUID = 1L;
-        private final BitSet slots;
-
-        Marked(BitSet slots) {
-            this.slots = slots;
-        }
-
-        @Override
-        public DataType[] inputTypes() {
-            return new DataType[] {DataTypes.IntegerType};
-        }
-
-        @Override
-        public DataType resultType() {
-            return DataTypes.BooleanType;
-        }
-
-        @Override
-        public String name() {
-            return "marked";
-        }
-
-        /** Whether it is. */
-        public boolean invoke(int slot) {
-            return slots.get(slot);
         }
     }
 }
