@@ -23,18 +23,14 @@ def fault(text: str, references: Sequence[str] = (), *, withheld: bool = False) 
         references: the texts that it refers to, dependencies first.
         withheld: whether it is told without any value of the payload.
     """
-    # Once for each worker, and not before the first payload: a schema that cannot be read says nothing.
-    schemas = list[tuple[Any, Mapping[str, Any]]]()
+    trees = [json.loads(each) for each in (*references, text)]
+    types = named_types(trees)
 
     def say(payload: bytes | None) -> str | None:
         if payload is None:
             return None
         try:
-            if not schemas:
-                trees = [json.loads(each) for each in (*references, text)]
-                schemas.append((trees[-1], named_types(trees)))
-            tree, types = schemas[0]
-            return _look(tree, bytes(payload), types, withheld=withheld)
+            return _look(trees[-1], bytes(payload), types, withheld=withheld)
         except (TooLargeError, ValueError, KeyError, TypeError, RecursionError):
             # A schema that is read here in another way than there: nothing is said rather than something wrong.
             return None
