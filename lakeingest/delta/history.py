@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,6 +28,25 @@ _SERVICES = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERT
 _ADDING = ("WRITE", "STREAMING UPDATE", "MERGE", "COPY INTO", "SELECT", "CLONE")
 _ADDED = ("numTargetRowsInserted", "numOutputRows", "num_added_rows", "numCopiedFiles")
 """What Spark, and delta-rs, count of them; of a MERGE the first, as its output has the rows too that it keeps."""
+_FIELDS = ("operation", "operationParameters", "operationMetrics", "userMetadata", "userName", "engineInfo")
+"""Fields of a commitInfo."""
+
+
+def entry_of(version: int, time: datetime | None, info: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry of a history: see `TableHistory.history`.
+
+    Args:
+        info: the commitInfo, as the log's file has it.
+    """
+    return {"version": version, "timestamp": time, **{name: info.get(name) for name in _FIELDS}}
+
+
+def increasing(times: Iterable[datetime]) -> Iterator[datetime]:
+    """As Delta makes them where clocks disagree: each later than the one before, by a millisecond at least."""
+    before = None
+    for time in times:
+        before = time if before is None or time > before else before + timedelta(milliseconds=1)
+        yield before
 
 
 def adds_rows(entry: Mapping[str, Any]) -> bool:
@@ -73,17 +92,27 @@ class TableHistory:
         """The newest commits, each an object of the store, or all: version, timestamp, operation, operationParameters,
         operationMetrics and userMetadata, the newest first.
         """
-        columns = (
-            "version, timestamp, operation, operationParameters, operationMetrics, userMetadata, userName, engineInfo"
-        )
         newest = "" if limit is None else f" LIMIT {limit}"
         with storage_failures(self.table.identifier):
-            frame = self.table.spark.sql(f"DESCRIBE HISTORY {self.table.sql}{newest}").select(*columns.split(", "))
-            return [row.asDict() for row in frame.collect()]
+            if limit is not None and (entries := self._of_files(limit)) is not None:
+                return entries
+            frame = self.table.spark.sql(f"DESCRIBE HISTORY {self.table.sql}{newest}")
+            return [row.asDict() for row in frame.select("version", "timestamp", *_FIELDS).collect()]
+
+    def _of_files(self, limit: int) -> Sequence[Mapping[str, Any]] | None:
+        """The newest commits as the log's files tell them, for which Spark runs no job; None where they do not."""
+        if not (self.table.by_path and jvm.offered("log")):
+            return None
+        text = jvm.of_log(self.table.spark, f"history {limit}", self.table.identifier)
+        commits = [] if text is None else json.loads(text)
+        times = [*increasing(datetime.fromtimestamp(millis / 1000) for _, millis, _ in reversed(commits))][::-1]
+        infos = (json.loads(line).get("commitInfo", {}) for _, _, line in commits)
+        # Of a table that is not there Delta says why.
+        return [entry_of(each[0], time, info) for each, time, info in zip(commits, times, infos, strict=True)] or None
 
     def entry(self, version: int) -> Mapping[str, Any] | None:
         """The same of one version, as the log's file of it says (see "Commit Provenance Information" in Delta's
-        protocol), without its operationParameters; None where there is no such file.
+        protocol); None where there is no such file.
 
         Raises:
             PySparkException, Py4JJavaError: it cannot be read.
@@ -93,8 +122,7 @@ class TableHistory:
         if info is None:
             return None
         time = datetime.fromtimestamp(info["timestamp"] / 1000) if "timestamp" in info else None
-        names = ("operation", "operationMetrics", "userMetadata")
-        return {"version": version, "timestamp": time, **{name: info.get(name) for name in names}}
+        return entry_of(version, time, info)
 
     def newest(self, version: int | None = None) -> int:
         """The table's newest version.

@@ -13,13 +13,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 from lakeingest.config import Storage, location
-from lakeingest.delta.history import named_version
+from lakeingest.delta.history import entry_of, increasing, named_version
 from lakeingest.spark.failures import check_managed
 
 _AHEAD = 32
@@ -206,7 +206,7 @@ class OfflineLog:
         unbroken = texts[max((at + 1 for at, text in enumerate(texts) if text is None), default=0) :]
         versions = range(newest - len(unbroken) + 1, newest + 1)
         written = written or self._written(versions)
-        times = _increasing(written[version] for version in versions)
+        times = increasing(written[version] for version in versions)
         return [(v, time, text or "") for v, time, text in zip(versions, times, unbroken, strict=True)][::-1]
 
     def restored_to(self, restore: Mapping[str, Any], oldest: int) -> int:
@@ -396,18 +396,9 @@ def _check_protocol(table: str, protocol: Mapping[str, Any]) -> None:
         raise Unreadable(f"it has {', '.join(sorted(unknown)) or 'a newer protocol'}")
 
 
-def _increasing(times: Iterable[datetime]) -> Iterator[datetime]:
-    """As Delta makes them where clocks disagree: each later than the one before, by a millisecond at least."""
-    before = None
-    for time in times:
-        before = time if before is None or time > before else before + timedelta(milliseconds=1)
-        yield before
-
-
 def _entry(version: int, time: datetime | None, text: str) -> dict[str, Any]:
     info: Mapping[str, Any] = next((action for kind, action in actions(text) if kind == "commitInfo"), {})
-    names = ("operation", "operationParameters", "operationMetrics", "userMetadata", "userName", "engineInfo")
-    return {"version": version, "timestamp": time, **{name: info.get(name) for name in names}}
+    return entry_of(version, time, info)
 
 
 def _change(version: int, text: str) -> dict[str, Any]:

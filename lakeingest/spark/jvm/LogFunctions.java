@@ -5,13 +5,18 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
+import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
 
 import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.util.functional.FutureIO;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
@@ -21,26 +26,47 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * A catalog of two functions for the driver: "commit" reads the file of one commit in a Delta log, and "prefetch"
- * prepares a table for its next append.
+ * A catalog of functions for the driver: "commit" reads the file of one commit in a Delta log, "history N" those of the N
+ * newest commits of a table, and "prefetch" prepares a table for its next append.
  *
  * <p>Of values that stand in the statement itself the optimizer computes them: no job is run for a commit, as one is by
  * Spark's own reader, which also looks at the file thrice.
  */
 public class LogFunctions extends Functions {
+    private static final JsonFactory JSON = new JsonFactory();
+
     @Override
     BoundFunction named(String name) {
-        return switch (name) {
+        String[] words = name.split(" ");
+        return switch (words[0]) {
             case "commit" -> new Commit();
+            case "history" -> new History(Integer.parseInt(words[1]));
             case "prefetch" -> new Prefetch();
             default -> throw new IllegalArgumentException(name);
         };
     }
 
-    /** A file's path to its line with commitInfo (see "Commit Provenance Information" in Delta's protocol). */
+    /** The line with commitInfo in the file of a commit (see "Commit Provenance Information" in Delta's protocol). */
+    private static String commitInfo(InputStream opened) throws IOException {
+        try (BufferedReader lines = new BufferedReader(new InputStreamReader(opened, StandardCharsets.UTF_8))) {
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                if (isCommitInfo(line)) {
+                    return line;
+                }
+            }
+            return "{}";
+        }
+    }
+
+    private static boolean isCommitInfo(String action) throws IOException {
+        try (JsonParser parser = JSON.createParser(action)) {
+            return parser.nextToken() == JsonToken.START_OBJECT && "commitInfo".equals(parser.nextFieldName());
+        }
+    }
+
+    /** A file's path to its line with commitInfo. */
     public static final class Commit implements ScalarFunction<UTF8String> {
         private static final long serialVersionUID = 1L;
-        private static final JsonFactory JSON = new JsonFactory();
 
         @Override
         public DataType[] inputTypes() {
@@ -61,23 +87,69 @@ public class LogFunctions extends Functions {
         public UTF8String invoke(UTF8String file) throws IOException {
             Path path = new Path(file.toString());
             Configuration settings = SparkSession.active().sessionState().newHadoopConf();
-            try (InputStream opened = path.getFileSystem(settings).open(path);
-                    BufferedReader lines = new BufferedReader(new InputStreamReader(opened, StandardCharsets.UTF_8))) {
-                for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                    if (isCommitInfo(line)) {
-                        return UTF8String.fromString(line);
-                    }
-                }
-                return UTF8String.fromString("{}");
+            try {
+                return UTF8String.fromString(commitInfo(path.getFileSystem(settings).open(path)));
             } catch (FileNotFoundException none) {
                 return null;
             }
         }
+    }
 
-        private static boolean isCommitInfo(String action) throws IOException {
-            try (JsonParser parser = JSON.createParser(action)) {
-                return parser.nextToken() == JsonToken.START_OBJECT && "commitInfo".equals(parser.nextFieldName());
+    /**
+     * A table's path to a JSON array of its newest commits, the newest first, each as [version, milliseconds since 1970 at
+     * which its file was written, its line with commitInfo as a text]. DESCRIBE HISTORY tells the same by a job.
+     */
+    public static final class History implements ScalarFunction<UTF8String> {
+        private static final long serialVersionUID = 1L;
+        private final int most;
+
+        History(int most) {
+            this.most = most;
+        }
+
+        @Override
+        public DataType[] inputTypes() {
+            return new DataType[] {DataTypes.StringType};
+        }
+
+        @Override
+        public DataType resultType() {
+            return DataTypes.StringType;
+        }
+
+        @Override
+        public String name() {
+            return "history " + most;
+        }
+
+        /** As far back as the log has its files; null if these do not tell when a commit was made, or Delta is not known. */
+        public UTF8String invoke(UTF8String table) throws IOException {
+            Path path = new Path(table.toString());
+            Long newest = NumberedAppend.newestVersion(SparkSession.active(), path);
+            if (newest == null) {
+                return null;
             }
+            FileSystem files = path.getFileSystem(SparkSession.active().sessionState().newHadoopConf());
+            StringWriter text = new StringWriter();
+            try (JsonGenerator json = JSON.createGenerator(text)) {
+                json.writeStartArray();
+                for (long version = newest; version >= Math.max(0, newest - most + 1); version--) {
+                    Path file = new Path(path, String.format("_delta_log/%020d.json", version));
+                    FileStatus status;
+                    try {
+                        status = files.getFileStatus(file);
+                    } catch (FileNotFoundException cleanedUp) {
+                        break;
+                    }
+                    json.writeStartArray();
+                    json.writeNumber(version);
+                    json.writeNumber(status.getModificationTime());
+                    json.writeString(commitInfo(FutureIO.awaitFuture(files.openFile(file).withFileStatus(status).build())));
+                    json.writeEndArray();
+                }
+                json.writeEndArray();
+            }
+            return UTF8String.fromString(text.toString());
         }
     }
 

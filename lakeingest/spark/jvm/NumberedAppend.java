@@ -68,6 +68,15 @@ public final class NumberedAppend implements CreatableRelationProvider {
         return isKnownDelta() ? Append.prefetch(session, path) : null;
     }
 
+    /**
+     * The newest version of the table at a path; -1 if there is none.
+     *
+     * @return null if its commits bear times of their own, or Delta is another
+     */
+    static Long newestVersion(SparkSession session, Path path) {
+        return isKnownDelta() ? Append.newestVersion(session, path) : null;
+    }
+
     private static boolean isKnownDelta() {
         try {
             return io.delta.package$.MODULE$.VERSION().equals(DELTA);
@@ -122,8 +131,18 @@ public final class NumberedAppend implements CreatableRelationProvider {
             return snapshot.checksumOpt().flatMap(sums -> sums.setTransactions());
         }
 
+        private static Snapshot newest(SparkSession session, Path path) {
+            return DeltaLog.forTable(session, path).update(false, Option.empty(), Option.empty());
+        }
+
+        static Long newestVersion(SparkSession session, Path path) {
+            Snapshot snapshot = newest(session, path);
+            String ownTimes = "delta.enableInCommitTimestamps";
+            return snapshot.metadata().configuration().contains(ownTimes) ? null : (Long) snapshot.version();
+        }
+
         static boolean prefetch(SparkSession session, String path) {
-            Snapshot snapshot = DeltaLog.forTable(session, new Path(path)).update(false, Option.empty(), Option.empty());
+            Snapshot snapshot = newest(session, new Path(path));
             if (snapshot.version() < 0 || numbers(snapshot).isDefined()) {
                 return false;
             }
