@@ -7,9 +7,10 @@ import re
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ def launch(conf: SparkConf, log: Path) -> SparkSession:
     from pyspark.sql import SparkSession
 
     if SparkContext._gateway is None:
+        threading.Thread(target=_import_meanwhile, name="lakeingest-imports", daemon=True).start()
         with log.open("ab") as file, _unbroken():
             SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"stdout": file, "stderr": file}))
     before = signal.getsignal(signal.SIGINT)
@@ -52,6 +54,15 @@ def launch(conf: SparkConf, log: Path) -> SparkSession:
         signal.signal(signal.SIGINT, before)
     _log_to(log)
     return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+def _import_meanwhile() -> None:
+    """Import, while Java starts, what is imported behind that in any case, for two seconds: pyspark.testing, by which
+    pyspark sees with each value that goes into the JVM whether numpy is there (4.1 and newer); and what reads files.
+    """
+    for name in ("pyspark.testing.utils", "pyarrow.dataset", "duckdb"):
+        with suppress(ImportError):
+            import_module(name)
 
 
 @contextmanager
