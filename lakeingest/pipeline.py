@@ -88,6 +88,7 @@ class Pipeline:
         writer: who commits, when this object runs the pipeline.
         allow_code: whether the classes of somebody's own may run that the file names.
         turns: shared with the other pipelines of a `Fleet`; None where it runs alone.
+        brief: whether this process ends within a minute (see `session.attach`).
 
     Raises:
         PipelineFileError: the gate's suite is wrong.
@@ -98,6 +99,7 @@ class Pipeline:
     writer: Run = field(default_factory=Run)
     turns: Turns | None = None
     allow_code: bool = False
+    brief: bool = False
 
     def __post_init__(self) -> None:
         self.suite = gate.load(self.config)
@@ -114,7 +116,7 @@ class Pipeline:
     def spark(self) -> SparkSession:
         """The session that is active, or one of our own."""
         s3a.check_listens(self.storage, self.config.paths)
-        spark = session.attach(self.storage, self.config.name, self.config.paths, self.config.names)
+        spark = session.attach(self.storage, self.config.name, self.config.paths, self.config.names, brief=self.brief)
         if "avro" in (self.config.decode.value.format, self.config.decode.key.format):
             session.warn_of_avro(spark)
         return spark
@@ -127,8 +129,7 @@ class Pipeline:
             UsageError: the file names code, and nobody allowed it.
         """
         self._check_code()
-        logs = session.log_session(self.spark)
-        batch_gate = BatchGate(self.config, self.suite)
+        logs, batch_gate = session.log_session(self.spark), BatchGate(self.config, self.suite)
         return RunContext(self._whole, self.spark, self.source, self.suite, batch_gate, self.writer, logs)
 
     def _check_code(self) -> None:

@@ -135,12 +135,14 @@ def of_one(
     Args:
         accept: as `Pipeline.run` has it.
     """
+    from lakeingest.operations import backlog
     from lakeingest.operations.results.run import RunSummary
 
     stop, name = threading.Event(), pipeline.config.name
     with live(out, name, watch) as display:
         display.says("starting Spark …")
         with watch.failing(name):
+            pipeline.brief = until_caught_up and backlog.is_small(pipeline, pipeline.bootstrap_servers)
             _ = pipeline.spark
         with finishing(stop, display), watch.failing(name, stop):
             display.says("reading the tables' logs …")

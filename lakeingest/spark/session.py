@@ -33,7 +33,9 @@ _USERS: dict[int, dict[str, tuple[int, str | None]]] = {}
 _ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONF_DIR", "SPARK_HOME", "HADOOP_CONF_DIR")
 
 
-def attach(storage: Storage, name: str, paths: Sequence[str] = (), names: Sequence[str] = ()) -> SparkSession:
+def attach(
+    storage: Storage, name: str, paths: Sequence[str] = (), names: Sequence[str] = (), *, brief: bool = False
+) -> SparkSession:
     """The process's session, or a new local one; its time zone is UTC, so that times and partitions mean one thing.
 
     Where the session has another zone, a sibling of it is returned (same cluster, its own settings).
@@ -42,6 +44,7 @@ def attach(storage: Storage, name: str, paths: Sequence[str] = (), names: Sequen
         storage: how the buckets of `paths` are reached.
         paths: where the tables lie that it is for.
         names: what those tables are called that are a catalog's own.
+        brief: whether this process ends within a minute: a session that is started for it starts sooner then.
 
     Raises:
         SetupError: Java is missing, or the jars cannot be had; the server of $SPARK_REMOTE does not answer; the
@@ -50,7 +53,7 @@ def attach(storage: Storage, name: str, paths: Sequence[str] = (), names: Sequen
     """
     active = _running() or connect.session()
     if active is None:
-        session = local.start(name)
+        session = local.start(name, brief=brief)
         _check_remembers(session, names)
     else:
         session = capabilities.of(active).in_utc()

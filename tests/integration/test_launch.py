@@ -20,8 +20,11 @@ from pyspark.sql import SparkSession
 from support.pipelines import config_of, values_of
 from support.records import DIRTY, clean_records, produce
 
+from lakeingest.delta.reader.log import OfflineLog
 from lakeingest.local import Addresses, artifacts
+from lakeingest.operations import backlog
 from lakeingest.pipeline import Pipeline
+from lakeingest.spark.settings import BRIEF
 from lakeingest.testing.process import Process
 
 pytestmark = pytest.mark.classic
@@ -111,6 +114,34 @@ def test_the_jvm_ends_with_its_process(file: Path, named: str, number: signal.Si
         os.kill(process.pid, number)
         assert process.wait(30) == (130 if number == signal.SIGINT else -number)
         assert until(named, there=False, timeout_s=30) == []
+
+
+@pytest.mark.pinned
+@pytest.mark.parametrize(("options", "brief"), [(("--until-caught-up",), True), ((), False)])
+def test_java_compiles_less_where_little_waits(file: Path, named: str, options: tuple[str, ...], brief: bool) -> None:
+    """A run that ends soon ends sooner; one that goes on needs the code that is best."""
+    with Process(file, *options) as process:
+        assert until(named, there=True, timeout_s=30)
+        (command, *_) = [each.info["cmdline"] for each in jvms(named)]
+        process.signal(signal.SIGKILL)
+    assert any(BRIEF in argument for argument in command) is brief
+    assert until(named, there=False, timeout_s=30) == []
+
+
+def test_what_waits_is_known_before_spark_starts(stack: Addresses, spark: SparkSession, named: str, file: Path) -> None:
+    """Of what the table has already nothing waits. What is not known for certain is not taken for little."""
+    pipeline = Pipeline(config_of(stack, named))
+    assert backlog.offsets_of(pipeline, stack.kafka) == 1
+    assert backlog.is_small(pipeline, stack.kafka)
+    assert backlog.offsets_of(pipeline, "127.0.0.1:9") is None
+    assert not backlog.is_small(pipeline, "127.0.0.1:9")
+    pipeline.run(until_caught_up=True)
+    assert backlog.offsets_of(pipeline, stack.kafka) == 0
+    produce(stack, named, clean_records(2))
+    assert backlog.offsets_of(pipeline, stack.kafka) == 2
+    log = OfflineLog(pipeline.config.table.identifier, pipeline.storage)
+    log.filesystem.delete_file(f"{log.folder}/_delta_log/{0:020}.json")
+    assert backlog.offsets_of(pipeline, stack.kafka) is None
 
 
 @pytest.mark.pinned

@@ -18,7 +18,7 @@ from lakeingest.errors import SetupError
 from lakeingest.local import artifacts
 from lakeingest.local.addresses import state_dir
 from lakeingest.spark import jvm, launch
-from lakeingest.spark.settings import AVRO_LIMITS, COMPILED, OWN, QUIET
+from lakeingest.spark.settings import AVRO_LIMITS, BRIEF, COMPILED, OWN, QUIET
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,8 +30,11 @@ _EXERCISED = threading.Event()
 _WRITES = "Java writes down what it has loaded, so that the next start takes half the time: some seconds, once\n"
 
 
-def start(name: str) -> SparkSession:
+def start(name: str, *, brief: bool = False) -> SparkSession:
     """A session in a JVM of this process, from the pinned jars of the local cache.
+
+    Args:
+        brief: whether the process ends within a minute.
 
     Raises:
         SetupError: Java is missing, the jars cannot be had or are not for this pyspark, or Spark does not start.
@@ -48,7 +51,7 @@ def start(name: str) -> SparkSession:
     # One of the user's own says how Spark logs.
     has_log_config = folder is not None and Path(folder, "log4j2.properties").exists()
     logs = "" if has_log_config else f"-Dlog4j2.configurationFile={jvm.LOGGING.as_uri()}"
-    started = settings(master, files, f"{archive} {QUIET} {logs}")
+    started = settings(master, files, f"{archive} {QUIET} {logs} {BRIEF if brief else ''}")
     if _on_this_machine(master):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

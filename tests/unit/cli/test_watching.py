@@ -93,7 +93,7 @@ def test_a_run_links_to_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         nothing = dict.fromkeys(("serve_forever", "shutdown", "server_close"), lambda: None)
         return SimpleNamespace(server_port=1, **nothing)
 
-    def no_java(*_: Any) -> None:
+    def no_java(*_: Any, **_options: Any) -> None:
         raise SetupError("there is no Java", cure="install it")
 
     monkeypatch.setattr(session, "attach", no_java)
