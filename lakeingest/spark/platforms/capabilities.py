@@ -131,8 +131,11 @@ class Capabilities:
         for name, value in self.session.conf.getAll.items():
             if preset.get(name) != value:
                 sibling.conf.set(name, value)
-        # As a text: Spark 4.2 takes a name for a column's where the catalog is Hive's.
-        sibling.sql(f"SET CATALOG {ddl.text(self.session.catalog.currentCatalog())}")
+        current = self.session.catalog.currentCatalog()
+        # The first statement of a process takes half a second.
+        if sibling.catalog.currentCatalog() != current:
+            # As a text: Spark 4.2 takes a name for a column's where the catalog is Hive's.
+            sibling.sql(f"SET CATALOG {ddl.text(current)}")
         return sibling
 
     def in_utc(self) -> SparkSession:
