@@ -6,8 +6,8 @@ import os
 
 from lakeingest.delta.reader.log import Unreadable
 from lakeingest.errors import LakeingestError
-from lakeingest.kafka import offsets
 from lakeingest.kafka.broker import Broker
+from lakeingest.operations import partition_lags
 from lakeingest.operations.readers import FileTables, Owner
 from lakeingest.spark import s3a, session
 
@@ -30,8 +30,8 @@ def offsets_of(owner: Owner, bootstrap_servers: str) -> int | None:
         return None
     try:
         s3a.check_listens(owner.storage, owner.config.paths)
-        frontier = FileTables(owner.config, owner.storage).standing().frontier
+        log = FileTables(owner.config, owner.storage).standing()
         topics = Broker(owner.config.source, bootstrap_servers, timeout_s=_TIMEOUT_S).topics()
     except (LakeingestError, Unreadable):
         return None
-    return offsets.lag({**topics.first, **frontier}, topics.last)
+    return sum(int(each["lag"]) for each in partition_lags.of(log, topics))

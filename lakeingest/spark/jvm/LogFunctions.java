@@ -64,9 +64,16 @@ public class LogFunctions extends Functions {
         }
     }
 
-    /** A file's path to its line with commitInfo. */
-    public static final class Commit implements ScalarFunction<UTF8String> {
+    /** What a function of one path says of itself. */
+    private abstract static class OfPath<R> implements ScalarFunction<R> {
         private static final long serialVersionUID = 1L;
+        private final String name;
+        private final DataType result;
+
+        OfPath(String name, DataType result) {
+            this.name = name;
+            this.result = result;
+        }
 
         @Override
         public DataType[] inputTypes() {
@@ -75,12 +82,21 @@ public class LogFunctions extends Functions {
 
         @Override
         public DataType resultType() {
-            return DataTypes.StringType;
+            return result;
         }
 
         @Override
         public String name() {
-            return "commit";
+            return name;
+        }
+    }
+
+    /** A file's path to its line with commitInfo. */
+    public static final class Commit extends OfPath<UTF8String> {
+        private static final long serialVersionUID = 1L;
+
+        Commit() {
+            super("commit", DataTypes.StringType);
         }
 
         /** The line as JSON, or "{}" where the file has none; null if there is no such file. */
@@ -99,27 +115,13 @@ public class LogFunctions extends Functions {
      * A table's path to a JSON array of its newest commits, the newest first, each as [version, milliseconds since 1970 at
      * which its file was written, its line with commitInfo as a text]. DESCRIBE HISTORY tells the same by a job.
      */
-    public static final class History implements ScalarFunction<UTF8String> {
+    public static final class History extends OfPath<UTF8String> {
         private static final long serialVersionUID = 1L;
         private final int most;
 
         History(int most) {
+            super("history " + most, DataTypes.StringType);
             this.most = most;
-        }
-
-        @Override
-        public DataType[] inputTypes() {
-            return new DataType[] {DataTypes.StringType};
-        }
-
-        @Override
-        public DataType resultType() {
-            return DataTypes.StringType;
-        }
-
-        @Override
-        public String name() {
-            return "history " + most;
         }
 
         /** As far back as the log has its files; null if these do not tell when a commit was made, or Delta is not known. */
@@ -154,22 +156,11 @@ public class LogFunctions extends Functions {
     }
 
     /** A table's path to whether the state of its log was computed (see NumberedAppend). */
-    public static final class Prefetch implements ScalarFunction<Boolean> {
+    public static final class Prefetch extends OfPath<Boolean> {
         private static final long serialVersionUID = 1L;
 
-        @Override
-        public DataType[] inputTypes() {
-            return new DataType[] {DataTypes.StringType};
-        }
-
-        @Override
-        public DataType resultType() {
-            return DataTypes.BooleanType;
-        }
-
-        @Override
-        public String name() {
-            return "prefetch";
+        Prefetch() {
+            super("prefetch", DataTypes.BooleanType);
         }
 
         /** Null if each append computes it anew, and so has to be prepared in another way. */
