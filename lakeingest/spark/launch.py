@@ -12,9 +12,10 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakeingest.local.addresses import state_dir
+from lakeingest.spark.platforms import capabilities
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -88,6 +89,18 @@ def _unbroken() -> Iterator[None]:
 def _interruptible() -> bool:
     """Whether this thread is the one that Python interrupts."""
     return threading.current_thread() is threading.main_thread()
+
+
+def answer_promptly(session: SparkSession) -> None:
+    """Let this process have at once what the JVM answers (see PromptAnswers.java), where there is one with our jar."""
+    from py4j.java_gateway import JavaClass
+
+    can = capabilities.of(session)
+    if can.own_functions and not can.connect:
+        gateway: Any = session.sparkContext._gateway
+        answers = gateway.jvm.io.lakeingest.PromptAnswers
+        if isinstance(answers, JavaClass):
+            answers.start(gateway.java_gateway_server)
 
 
 def hide_values() -> None:

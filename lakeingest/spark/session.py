@@ -60,6 +60,7 @@ def attach(
         s3a.check_file_system(session, paths, stacklevel=2)
         _offer_functions(session, jvm.FUNCTIONS)
     launch.hide_values()
+    launch.answer_promptly(session)
     _hide(session)
     s3a.let_in(session, storage, paths)
     can = capabilities.of(session)

@@ -7,12 +7,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from lakeingest.config import Storage
 from lakeingest.delta.table import Table
 from lakeingest.local.machine import java
 from lakeingest.spark import jvm, session
@@ -25,6 +28,24 @@ def test_own_sessions_compile_methods_of_any_length(spark: SparkSession) -> None
     ask = [str(java().with_name("jcmd")), str(SparkContext._gateway.proc.pid), "VM.flags", "-all"]
     flags = subprocess.run(ask, check=True, capture_output=True, text=True).stdout
     assert re.search(r"DontCompileHugeMethods\s+= false", flags)
+
+
+def test_java_answers_at_once(spark: SparkSession) -> None:
+    """On the connection of each thread of Python, in its session and in each other one: what is longer than 8 KiB would
+    come 40 ms later.
+    """
+    session.attach(Storage(), "twice")
+    gateway: Any = SparkContext._gateway
+    server = gateway.java_gateway_server
+    listeners = [each.getClass().getSimpleName() for each in server.getListeners()]
+    assert listeners.count("PromptAnswers") == 1
+    connections = server.getClass().getSuperclass().getDeclaredField("connections")
+    connections.setAccessible(True)
+    with ThreadPoolExecutor(1) as another:
+        another.submit(spark.range, 1).result()
+        prompt = [each.getSocket().getTcpNoDelay() for each in connections.get(server)]
+    assert len(prompt) >= 2
+    assert all(prompt)
 
 
 _NAMED = """
