@@ -129,8 +129,8 @@ class Pipeline:
             UsageError: the file names code, and nobody allowed it.
         """
         self._check_code()
-        logs, batch_gate = session.log_session(self.spark), BatchGate(self.config, self.suite)
-        return RunContext(self._whole, self.spark, self.source, self.suite, batch_gate, self.writer, logs)
+        few_rows, batch_gate = session.few_rows_session(self.spark), BatchGate(self.config, self.suite)
+        return RunContext(self._whole, self.spark, self.source, self.suite, batch_gate, self.writer, few_rows)
 
     def _check_code(self) -> None:
         if self.config.code and not self.allow_code:

@@ -19,7 +19,7 @@ from lakeingest.spark import frames
 from lakeingest.spark.failures import spark_failures, translate
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 LAST_VERSION = "spark.databricks.delta.lastCommitVersionInSession"
 """The setting in which Delta names the version that the session wrote last, of whatever table."""
@@ -81,7 +81,7 @@ def write(
         if not _overtaken(table, receipt):
             raise translate(table.identifier, failed) from failed
     ended = time.time()
-    newest = _read_back(table, receipt) or commit_log.read(table, receipt.pipeline).newest
+    newest = _read_back(table, frame.sparkSession, receipt) or commit_log.read(table, receipt.pipeline).newest
     if newest is None or not _same(newest.receipt, receipt):
         raise fenced(table, receipt, newest)
     # Delta takes that time when the data files are there.
@@ -92,12 +92,12 @@ def _same(one: Receipt, other: Receipt) -> bool:
     return one.run.id == other.run.id and one.sequence == other.sequence
 
 
-def _read_back(table: Table, receipt: Receipt) -> Commit | None:
+def _read_back(table: Table, session: SparkSession, receipt: Receipt) -> Commit | None:
     """The commit of this receipt, if it is in the version that the session wrote last, of whatever table.
 
     It is the log that tells, as DESCRIBE HISTORY does in four times the time; the session only says where to look.
     """
-    version = table.spark.conf.get(LAST_VERSION, None)
+    version = session.conf.get(LAST_VERSION, None)
     if version is None:
         return None
     with suppress(*spark_failures()):

@@ -31,7 +31,7 @@ def prefetch_snapshots(logs: SparkSession, tables: Mapping[Table, bool]) -> Thre
     Whatever fails here, a commit meets too, and says.
 
     Args:
-        logs: see `session.log_session`.
+        logs: see `session.few_rows_session`.
         tables: table → whether its next commit looks for rows in its files, which takes the state in any case.
 
     Returns:

@@ -43,7 +43,7 @@ from lakeingest.record import (
 from lakeingest.spark import types
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 COLUMNS = (
@@ -108,6 +108,12 @@ _LATER = {
 def schema() -> StructType:
     """The columns of the table."""
     return types.struct(COLUMNS)
+
+
+def no_rows(session: SparkSession) -> DataFrame:
+    """Rows of the table, of which there are none."""
+    # To make one of Python's values would make its session the thread's.
+    return session.range(0).selectExpr(*(f"CAST(NULL AS {c.dataType.simpleString()}) AS {c.name}" for c in schema()))
 
 
 def rows(refused: DataFrame, refusals: Sequence[Refusal], pipeline: str, sequence: int, now: datetime) -> DataFrame:

@@ -27,7 +27,7 @@ class RunContext:
     Attributes:
         source: where the records come from.
         run: who commits.
-        log_session: computes the states of tables' logs; None where that is of no use (see `session.log_session`).
+        few_rows: computes what has few rows; None where there can be no such session (see `few_rows_session`).
     """
 
     config: PipelineConfig
@@ -36,7 +36,7 @@ class RunContext:
     suite: Suite | None
     gate: BatchGate
     run: Run
-    log_session: SparkSession | None
+    few_rows: SparkSession | None
 
     @cached_property
     def tables(self) -> PipelineTables:
@@ -49,6 +49,6 @@ class RunContext:
 
     def prefetch(self, *tables: Table) -> None:
         """Prepare the next commits to these tables, while there is nothing else to do."""
-        if self.log_session is not None:
+        if self.few_rows is not None:
             merges, quarantine = self.config.table.alters, self.tables.quarantine
-            prefetch_snapshots(self.log_session, {table: merges and table != quarantine for table in tables})
+            prefetch_snapshots(self.few_rows, {table: merges and table != quarantine for table in tables})

@@ -17,7 +17,10 @@ from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.record import REFUSED
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+FEW = 1000
+"""Refused records of a batch: to generate code for these takes longer than to do without."""
 
 
 @dataclass(frozen=True)
@@ -42,26 +45,33 @@ class Decided:
         """Those of the accepted ones that do not delete a row."""
         return self.batch.rows(self.accepted)
 
-    def set_aside(self, kafka: DataFrame, pipeline: str, sequence: int) -> DataFrame:
+    def set_aside(
+        self, kafka: DataFrame, pipeline: str, sequence: int, few_rows: SparkSession | None = None
+    ) -> DataFrame:
         """The refused ones as rows of quarantine, once the accepted ones are written. These alone are decided again,
         where that can be.
 
         Args:
             kafka: the batch, which is read again where its refused records did not come (see `refused_records`).
             pipeline, sequence: what the rows are marked with.
+            few_rows: the session that computes up to `FEW` of them (see `session.few_rows_session`).
         """
         batch, again, metrics = self.batch, self.records, self.observation.get
+        session = few_rows if few_rows and metrics["refused"] <= FEW else kafka.sparkSession
 
         def rows(decided: DataFrame) -> DataFrame:
             return refused_rows(batch, observed(decided, Observation()).where(REFUSED), pipeline, sequence)
 
         if not metrics["refused"]:
-            return kafka.sparkSession.createDataFrame([], quarantine.schema())
+            return quarantine.no_rows(session)
         if batch.by_record:
             marks = (sequence, batch.now)
-            as_they_came = refused_records.records(kafka, metrics, self.frame_id, batch.frames.table_id, marks)
+            as_they_came = refused_records.records(
+                kafka, metrics, self.frame_id, batch.frames.table_id, marks, session=session
+            )
             if as_they_came is not None:
-                return batch.frames.set_aside.of(as_they_came.schema, lambda: rows(batch.decide(as_they_came)))
+                source = session, as_they_came.schema
+                return batch.frames.set_aside.of(source, lambda: rows(batch.decide(as_they_came)))
             again = batch.decide(maybe_refused(kafka, metrics))
         return rows(again)
 

@@ -179,7 +179,7 @@ class MicroBatchExecution:
         if not receipt.whole(own_commit.rows):
             with self._timed("quarantine"):
                 # Under the pipeline's own name, also where a backfill has found them.
-                rows = decided.set_aside(kafka, self.config.known_as, receipt.sequence)
+                rows = decided.set_aside(kafka, self.config.known_as, receipt.sequence, self.context.few_rows)
                 broken, reasons = self.quarantine(rows, receipt, account)
         if self.fixed_columns is None:
             self.writer.keep(self.evolution.ledger)

@@ -95,7 +95,7 @@ def settle(
         cut_off = batch is log.newest and not had_account
         before = refused.undone_accounts.get(batch.receipt.sequence)
         if before is not None and before.account is not None and _is_there(execution, before, before.account):
-            no_rows = execution.context.spark.createDataFrame([], quarantine.schema())
+            no_rows = quarantine.no_rows(execution.context.spark)
             again = replace(before, run=execution.context.run)
             execution.writer.set_aside(no_rows, again, replace(before.account, open=still_open))
             continue
@@ -154,7 +154,7 @@ def _mark_looked(execution: MicroBatchExecution, log: CommitLog) -> None:
     """Commit to quarantine that no account is gone, so that the logs are not read from their beginnings again."""
     newest = log.newest
     assert newest is not None
-    no_rows, no_ranges = execution.context.spark.createDataFrame([], quarantine.schema()), OffsetRanges(())
+    no_rows, no_ranges = quarantine.no_rows(execution.context.spark), OffsetRanges(())
     job = replace(newest.receipt.job, late=no_ranges)
     receipt = replace(newest.receipt, run=execution.context.run, ranges=no_ranges, job=job)
     execution.writer.set_aside(no_rows, receipt, Account(settles=NO_BATCH))

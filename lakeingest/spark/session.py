@@ -21,7 +21,7 @@ from lakeingest.config import Storage
 from lakeingest.errors import SetupError
 from lakeingest.spark import jvm, launch, s3a
 from lakeingest.spark.platforms import capabilities, connect, local
-from lakeingest.spark.settings import AVRO_LIMITS, CHEAPER, FOR_LOGS, HIDDEN
+from lakeingest.spark.settings import AVRO_LIMITS, CHEAPER, FOR_FEW_ROWS, HIDDEN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,14 +106,14 @@ def _running() -> SparkSession | None:
         return None
 
 
-def log_session(session: SparkSession) -> SparkSession | None:
-    """A sibling of a session that computes the states of tables' logs for it (see `delta.prefetch`); None
-    where there can be none.
+def few_rows_session(session: SparkSession) -> SparkSession | None:
+    """A sibling of a session that is quick with few rows: the states of tables' logs (see `delta.prefetch`), and a
+    batch's few refused records; None where there can be none.
     """
     if not capabilities.of(session).siblings:
         return None
     sibling = capabilities.of(session).sibling()
-    for option, value in FOR_LOGS.items():
+    for option, value in FOR_FEW_ROWS.items():
         sibling.conf.set(option, value)
     return sibling
 

@@ -41,8 +41,8 @@ CHEAPER = {
     f"parquet.column.statistics.enabled#{TOPIC}": "false",
 }
 """What makes reads and commits cheaper and changes no value; a session that has them set otherwise is left as it is."""
-FOR_LOGS = {
-    # Each task writes Java for its rows before it finds that it is compiled already. A log has few rows.
+FOR_FEW_ROWS = {
+    # Each task writes Java for its rows before it finds that it is compiled already.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Else each step is planned anew when the one before is done.
     "spark.sql.adaptive.enabled": "false",

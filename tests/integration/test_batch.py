@@ -12,17 +12,18 @@ from itertools import pairwise
 
 import pytest
 from pyarrow.parquet import ParquetFile
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame, Observation, SparkSession
 from support.pipelines import World, shape_of
 from support.records import DIRTY, Record, clean_records, mixed_records, transaction
 
 from lakeingest.delta import sums, table_properties
+from lakeingest.delta.commit import LAST_VERSION
 from lakeingest.delta.receipt import Account, Counts
 from lakeingest.delta.table import Table
 from lakeingest.ingest import context
 from lakeingest.ingest.batch_plan import observed, plan_batch
 from lakeingest.ingest.batch_reader import BatchReader
-from lakeingest.ingest.decided import decide
+from lakeingest.ingest.decided import FEW, decide
 from lakeingest.ingest.events import Committed
 from lakeingest.ingest.refused_bitmap import maybe_refused
 from lakeingest.kafka import reader
@@ -99,6 +100,28 @@ def test_refused_records_come_in_two_ways(world: World, request: pytest.FixtureR
     assert {(row["sequence"], row["reason"]) for row in world.refused} == {(1, "WRONG_TYPE")}
     assert len({row["refused_at"] for row in world.refused}) == 1
     world.checked(**changes)
+
+
+@pytest.mark.classic
+def test_few_refused_records_are_computed_by_a_session_of_their_own(world: World) -> None:
+    """In which Spark generates no code; many are by that of the batch. It is nobody else's session behind that."""
+
+    def version_of_few(*values: bytes | Record) -> str | None:
+        """The version that this session committed, in a run of its own."""
+        world.produce(*values)
+        ingestion = world.ingestion(decode={"on_null": "ignore"})
+        few = ingestion.context.few_rows
+        few.conf.unset(LAST_VERSION)
+        ingestion.run(until_caught_up=True)
+        return few.conf.get(LAST_VERSION, None)
+
+    assert version_of_few(*[DIRTY] * (FEW + 1), *clean_records(1)) is None
+    assert version_of_few(DIRTY, b"{", *clean_records(1)) == "2"
+    # A batch without refused records, of which one is dropped, has an account too.
+    assert version_of_few(Record(None, b"k"), *clean_records(1)) == "3"
+    assert len(world.refused) == FEW + 3
+    assert SparkSession.active() is world.spark
+    world.checked(decode={"on_null": "ignore"})
 
 
 def test_quarantine_accounts_for_the_batch(world: World) -> None:

@@ -31,7 +31,7 @@ def test_a_commit_finds_the_state_of_the_log(spark: SparkSession, tmp_path: Path
     """What is left is one job, which writes the rows; without the jar a second asks the log what was committed. With it
     the state is needed only behind a checkpoint.
     """
-    path, logs = tmp_path / "t", session.log_session(spark)
+    path, logs = tmp_path / "t", session.few_rows_session(spark)
     assert logs is not None
 
     def commit(sequence: int) -> int:
@@ -53,7 +53,7 @@ def test_a_commit_finds_the_state_of_the_log(spark: SparkSession, tmp_path: Path
 
 def test_somebody_elses_commit_is_seen(spark: SparkSession, tmp_path: Path) -> None:
     """The state that was computed is not taken for a newer one."""
-    path, logs = tmp_path / "t", session.log_session(spark)
+    path, logs = tmp_path / "t", session.few_rows_session(spark)
     assert logs is not None
     write(spark, path, receipt(1, 10))
     prefetch.prefetch_snapshots(logs, {Table(spark, str(path)): False}).join()
@@ -68,7 +68,7 @@ def test_somebody_elses_commit_is_seen(spark: SparkSession, tmp_path: Path) -> N
 
 def test_a_log_that_cannot_be_read(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Nothing is said: the commit will."""
-    logs = session.log_session(spark)
+    logs = session.few_rows_session(spark)
     assert logs is not None
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)
     (tmp_path / "t" / "_delta_log" / f"{0:020}.json").write_text("{")
@@ -88,4 +88,4 @@ def test_databricks_is_left_alone(spark: SparkSession) -> None:
     """Its Delta keeps states in a way of its own."""
     theirs = spark.newSession()
     theirs.conf.set("spark.databricks.clusterUsageTags.sparkVersion", "16.4.x")
-    assert session.log_session(theirs) is None
+    assert session.few_rows_session(theirs) is None
