@@ -93,14 +93,12 @@ def _interruptible() -> bool:
 
 def answer_promptly(session: SparkSession) -> None:
     """Let this process have at once what the JVM answers (see PromptAnswers.java), where there is one with our jar."""
-    from py4j.java_gateway import JavaClass
-
     can = capabilities.of(session)
     if can.own_functions and not can.connect:
         gateway: Any = session.sparkContext._gateway
-        answers = gateway.jvm.io.lakeingest.PromptAnswers
-        if isinstance(answers, JavaClass):
-            answers.start(gateway.java_gateway_server)
+        # What an older jar lacks is a package to py4j, which cannot be called.
+        with suppress(TypeError):
+            gateway.jvm.io.lakeingest.PromptAnswers.start(gateway.java_gateway_server)
 
 
 def hide_values() -> None:
