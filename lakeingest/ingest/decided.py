@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FEW = 1000
-"""Refused records of a batch: to generate code for these takes longer than to do without."""
+"""Up to so many refused records of a batch are computed sooner without generated code."""
 
 
 @dataclass(frozen=True)

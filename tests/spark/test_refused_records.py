@@ -51,7 +51,10 @@ class Pass:
         self.metrics: dict[str, Any] = seen.get
 
     def again(self) -> DataFrame | None:
-        return refused_records.records(self.kafka, self.metrics, self.frame_id, self.table_id, (5, NOW))
+        session = self.kafka.sparkSession
+        return refused_records.records(
+            self.kafka, self.metrics, self.frame_id, self.table_id, (5, NOW), session=session
+        )
 
 
 @pytest.fixture
