@@ -28,7 +28,7 @@ def write(
     """
     chained = execution.sums_chain.chained(receipt)
     commit = version_batch.commit_rows(execution, decided.accepted, chained, decided.batch)
-    metrics = decided.observation.get
+    metrics = decided.metrics
     counts = counts_of(metrics, commit.rows, existing_count)
     counts, left_out = certain(receipt, counts, decided.batch.drops(metrics))
     return commit, Account(counts, left_out, table=execution.sums_chain.committed(commit, metrics))

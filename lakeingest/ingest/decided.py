@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
@@ -40,6 +41,11 @@ class Decided:
     observation: Observation
     frame_id: str
 
+    @cached_property
+    def metrics(self) -> Mapping[str, Any]:
+        """What was observed, once the accepted ones are written: kilobytes, which come out of the JVM once."""
+        return self.observation.get
+
     @property
     def rows(self) -> DataFrame:
         """Those of the accepted ones that do not delete a row."""
@@ -56,7 +62,7 @@ class Decided:
             pipeline, sequence: what the rows are marked with.
             few_rows: the session that computes up to `FEW` of them (see `session.few_rows_session`).
         """
-        batch, again, metrics = self.batch, self.records, self.observation.get
+        batch, again, metrics = self.batch, self.records, self.metrics
         session = few_rows if few_rows and metrics["refused"] <= FEW else kafka.sparkSession
 
         def rows(decided: DataFrame) -> DataFrame:
@@ -67,7 +73,7 @@ class Decided:
         if batch.by_record:
             marks = (sequence, batch.now)
             as_they_came = refused_records.records(
-                kafka, metrics, self.frame_id, batch.frames.table_id, marks, session=session
+                session, metrics, self.frame_id, batch.frames.table_id, marks, columns=kafka.schema
             )
             if as_they_came is not None:
                 source = session, as_they_came.schema

@@ -171,7 +171,7 @@ def _computed(rows: DataFrame, latest: LatestRows) -> _BatchFacts:
 
 def _account(execution: MicroBatchExecution, decided: Decided, kafka: DataFrame, receipt: Receipt) -> Account:
     """What becomes of the records, once the accepted ones are computed."""
-    metrics = decided.observation.get
+    metrics = decided.metrics
     consumed, refused, dropped = (metrics[name] for name in ("consumed", "refused", "dropped"))
     places = NO_OFFSETS
     if refused:

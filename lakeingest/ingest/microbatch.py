@@ -173,7 +173,7 @@ class MicroBatchExecution:
         finally:
             if gate.decides:
                 frames.release(decided.accepted)
-        metrics, counts, left_out = decided.observation.get, account.counts, account.left_out
+        metrics, counts, left_out = decided.metrics, account.counts, account.left_out
         broken, reasons = dict[str, int](), dict[str, int]()
         # 3.
         if not receipt.whole(own_commit.rows):

@@ -55,27 +55,27 @@ def aggregates(session: SparkSession) -> tuple[Column, ...]:
 
 
 def records(
-    kafka: DataFrame,
+    session: SparkSession,
     metrics: Mapping[str, Any],
     frame_id: str,
     table_id: str,
     marks: tuple[int, datetime],
     *,
-    session: SparkSession,
+    columns: StructType,
 ) -> DataFrame | None:
     """The refused records of a batch as they came, with _raw_sequence and _raw_refused_at; None where they did not all
     fit, or nobody took them.
 
     Args:
-        kafka: the batch's records, which are not read.
-        metrics: what was observed of it.
+        session: whose frame they become.
+        metrics: what was observed of the batch.
         table_id: an id too. What was made before of a frame with the same id, and the same columns, has these records
             and marks from now on.
         marks: the batch's number and time.
-        session: whose frame they become.
+        columns: those of a record as it came, as `collected` took them.
     """
     if metrics.get(_METRIC) != metrics["refused"]:
         return None
     sequence, micros = marks[0], round(marks[1].timestamp() * 1_000_000)
-    name = f"{table_id} {frame_id} {metrics[_METRIC]} {sequence} {micros} {kafka.schema.json()}"
+    name = f"{table_id} {frame_id} {metrics[_METRIC]} {sequence} {micros} {columns.json()}"
     return session.table(jvm.function(_KIND, name))

@@ -116,7 +116,7 @@ class _Sample:
             if decision.aside and not decision.held_by:
                 decided = decide(set_aside(decided.batch, decision.aside), kafka)
                 keep(decided.accepted).write.format("noop").mode("overwrite").save()
-            batch, metrics = decided.batch, decided.observation.get
+            batch, metrics = decided.batch, decided.metrics
             counts = {name: metrics[name] for name in ("consumed", "refused", "dropped")}
             counts["accepted"] = counts["consumed"] - counts["refused"] - counts["dropped"]
             # Read once for each reason, and the diagnosis is dear.

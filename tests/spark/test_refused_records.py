@@ -53,7 +53,7 @@ class Pass:
     def again(self) -> DataFrame | None:
         session = self.kafka.sparkSession
         return refused_records.records(
-            self.kafka, self.metrics, self.frame_id, self.table_id, (5, NOW), session=session
+            session, self.metrics, self.frame_id, self.table_id, (5, NOW), columns=self.kafka.schema
         )
 
 
